@@ -112,11 +112,6 @@ def test_fold_continues_trials_after_a_resume():
     assert history.duration_s == 3 + 3  # what was searched, without the gap
 
 
-def test_fold_sorts_trials_by_id():
-    history = fold(events(BEGIN, start(3), start(1), start(20), start(2)))
-    assert list(history.trials) == ["00001", "00002", "00003", "00020"]
-
-
 def applied(*stories, objective=ACC, metrics=None):
     """The history that these events lead to, applied one at a time."""
     history = History(objective, metrics=metrics)

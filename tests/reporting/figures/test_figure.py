@@ -1,28 +1,11 @@
 import logging
-from typing import get_args
 
 import plotly.graph_objects as go
 from stories import search
 
-from tuner.experiment.results.comparison import Comparison
-from tuner.reporting.figures import Section, draw_section
+from tuner.reporting.figures import draw_section
 from tuner.reporting.figures.figure import COLOURS, drawn
 from tuner.reporting.report import Report
-
-
-def test_every_figure_is_in_one_section_of_the_page(tmp_path):
-    results = [search(tmp_path / name, 30) for name in "ab"]
-    subjects = dict.fromkeys(get_args(Section), Report(results[0]))
-    subjects["comparison"] = Comparison(results)
-    shown = {s: [figure.name for figure in draw_section(s, of)] for s, of in subjects.items()}
-    slices = [f"slice-{i}" for i in range(3)]
-    contours = [f"contour-{i}" for i in range(3)]
-    assert shown == {
-        "best": ["history"],
-        "hyperparameters": ["importance", "parallel", *slices, *contours],
-        "stopping": ["curves", "rungs"],
-        "comparison": ["epochs"],
-    }
 
 
 def test_few_trials_have_no_figure_of_the_hyperparameters(tmp_path):

@@ -11,8 +11,14 @@ from tuner.reporting.report import NO_NAMES, NO_TRIALS, Report
 from tuner.spec.sections import Objective
 
 
-def test_importance_shows_the_spread(tmp_path):
-    caption, plot = hyperparameters.importance(Report(search(tmp_path / "x", 60)))
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """The report of a search of 60 trials, of which one failed."""
+    return Report(search(tmp_path_factory.mktemp("search") / "x", 60))
+
+
+def test_importance_shows_the_spread(report):
+    caption, plot = hyperparameters.importance(report)
     (bars,) = plot.data
     assert bars.y[-1].startswith("lr ")  # the highest bar
     assert bars.x[-1] == max(bars.x)
@@ -43,9 +49,9 @@ def test_importance_without_enough_trials_has_reason(tmp_path, kind, why):
     assert hyperparameters.importance(Report(odd(tmp_path / "x", kind))) == (why, None)
 
 
-def test_parallel_draws_a_line_for_each_trial(tmp_path):
-    caption, plot = hyperparameters.parallel(Report(search(tmp_path / "x", 60)))
-    assert [trace.mode for trace in plot.data].count("lines") == 59  # one failed
+def test_parallel_draws_a_line_for_each_trial(report):
+    caption, plot = hyperparameters.parallel(report)
+    assert [trace.mode for trace in plot.data].count("lines") == 59
     assert "Of " not in caption
 
 
@@ -61,13 +67,13 @@ def test_parallel_draws_the_best_line_darkest_and_none_in_white(tmp_path, mode):
     assert all(-value < 600 for value in darkness)  # of 765
 
 
-def slices(results):
-    figures = draw_section("hyperparameters", Report(results))
+def slices(report):
+    figures = draw_section("hyperparameters", report)
     return {figure.title: figure for figure in figures if figure.name.startswith("slice")}
 
 
-def test_slices_name_range_of_best_trials_and_outliers(tmp_path):
-    figures = slices(search(tmp_path / "x", 60))
+def test_slices_name_range_of_best_trials_and_outliers(report, tmp_path):
+    figures = slices(report)
     assert len(figures) == 3
     lr, width = figures["Slice: lr"], figures["Slice: width"]
     assert lr.name == "slice-0"
@@ -76,7 +82,7 @@ def test_slices_name_range_of_best_trials_and_outliers(tmp_path):
     assert len(dots.x) == 59
     assert lr.plot.layout.xaxis.type == "log"
     assert re.match(r"The best 5 trials have width at (16|32|16 and 32)\.$", width.caption)
-    (figure,) = slices(odd(tmp_path / "y", "diverged")).values()
+    (figure,) = slices(Report(odd(tmp_path / "y", "diverged"))).values()
     assert "3 trials above " in figure.caption
     assert max(figure.plot.data[0].y) < 10
 
@@ -99,20 +105,19 @@ def test_contour_names_the_values_of_a_choice_alone(tmp_path):
     assert plot.layout.xaxis.tickvals is None
 
 
-def contours(results):
-    figures = draw_section("hyperparameters", Report(results))
+def contours(report):
+    figures = draw_section("hyperparameters", report)
     return [figure for figure in figures if figure.name.startswith("contour")]
 
 
-def test_contours_of_each_leading_pair_are_darker_where_better(tmp_path):
-    results = search(tmp_path / "x", 60)
-    figures = contours(results)
+def test_contours_of_each_leading_pair_are_darker_where_better(report, tmp_path, monkeypatch):
+    figures = contours(report)
     assert [figure.name for figure in figures] == ["contour-0", "contour-1", "contour-2"]
     assert all(figure.plot is not None for figure in figures)
-    assert contours(odd(tmp_path / "y", "diverged")) == []  # one hyperparameter
-    report = Report(results)
+    assert contours(Report(odd(tmp_path / "y", "diverged"))) == []  # one hyperparameter
     for mode, is_reversed in (("max", True), ("min", False)):  # the least is dark in Cividis
-        report.ranked = replace(report.ranked, objective=Objective(mode=mode))
+        ranked = replace(report.ranked, objective=Objective(mode=mode))
+        monkeypatch.setattr(report, "ranked", ranked)
         caption, plot = hyperparameters.contours(report, ("lr", "momentum"))
         assert plot.data[0].reversescale == is_reversed
         assert caption.startswith("The darker, the better lr and momentum work together.")
