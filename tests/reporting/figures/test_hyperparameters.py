@@ -1,4 +1,5 @@
 import re
+from copy import copy
 from dataclasses import replace
 
 import pytest
@@ -110,14 +111,14 @@ def contours(report):
     return [figure for figure in figures if figure.name.startswith("contour")]
 
 
-def test_contours_of_each_leading_pair_are_darker_where_better(report, tmp_path, monkeypatch):
+def test_contours_of_each_leading_pair_are_darker_where_better(report, tmp_path):
     figures = contours(report)
     assert [figure.name for figure in figures] == ["contour-0", "contour-1", "contour-2"]
     assert all(figure.plot is not None for figure in figures)
     assert contours(Report(odd(tmp_path / "y", "diverged"))) == []  # one hyperparameter
     for mode, is_reversed in (("max", True), ("min", False)):  # the least is dark in Cividis
-        ranked = replace(report.ranked, objective=Objective(mode=mode))
-        monkeypatch.setattr(report, "ranked", ranked)
+        report = copy(report)
+        report.ranked = replace(report.ranked, objective=Objective(mode=mode))
         caption, plot = hyperparameters.contours(report, ("lr", "momentum"))
         assert plot.data[0].reversescale == is_reversed
         assert caption.startswith("The darker, the better lr and momentum work together.")
