@@ -38,8 +38,10 @@ SPACE = {
     "sizes": "choice([[3, 4], [5]])",
 }
 FINITE = {"a": "choice([1, 2, 3])", "b": "choice(['x', {'n': randint(0, 2)}])"}
-FEW = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.differing_executors]
+FEW = settings(  # each example is a search
+    max_examples=max(1, settings().max_examples // 4),
+    deadline=None,
+    suppress_health_check=[HealthCheck.differing_executors],
 )
 
 
