@@ -2,6 +2,7 @@
 
 import json
 
+import photos
 import pytest
 import torch
 from driven import call, shown
@@ -56,6 +57,18 @@ def test_refit_is_exported_and_a_resume_after_a_kill_gives_the_same_model(here):
     call("export", "small", "--to", "resumed")
     whole, resumed = (read_export(name).weights() for name in ("whole", "resumed"))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_a_folder_begins_with_the_packaged_weights_and_is_refitted(here, monkeypatch):
+    monkeypatch.setenv("TUNER_DATA", str(here / "data"))
+    monkeypatch.setenv("TORCH_HOME", str(here / "torch"))  # no other weights
+    photos.write(here / "pets", each=8)
+    call("run", "folder:pets", "training.image_size=33", "--num-samples", "2")
+    call("export", "pets", "--to", "pets_model")
+    config = read_export("pets_model").config
+    assert config.refit.name == "pets"
+    assert config.model.name == "efficientnet_lite0"
+    assert config.input.mean == pytest.approx([127 / 255] * 3)
 
 
 def test_soup_exports_the_best_of_three_models(here):

@@ -294,10 +294,32 @@ def test_hints_without_weights_name_their_package(photos_dir, torch_home):
 def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_home, package):
     raw = default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})["training"]
     assert (raw["model"], raw["pretrained"]) == ("efficientnet_lite0", True)
+    assert (raw["train_layers"], raw["image_size"]) == ("head", 224)
     assert list(spec_of(photos_dir).declaration.hints(spec_of(photos_dir))) == []
     assert best_model("cpu", images=5000) == best_model("gpu") == "efficientnet_lite0"
     weights_named("resnet18").path.write_bytes(b"")
     assert best_model("cpu") == "torchvision:resnet18"
+
+
+@pytest.mark.parametrize(
+    ("setting", "trials", "refit"),
+    [
+        ("training.model=efficientnet_lite0", 12, True),
+        ("training.train_layers=all", 6, False),
+        ("search.space.train_layers=choice(['all', 'head'])", 6, False),
+        ("training.train_layers=head", 100, False),
+    ],
+)
+def test_heads_of_packaged_weights_train_unless_the_user_chooses_layers(
+    photos_dir, torch_home, package, setting, trials, refit
+):
+    spec, _ = resolve("folder:my photos", [setting])
+    assert (spec.trials, spec.refit, spec.training["model"]) == (
+        trials,
+        refit,
+        "efficientnet_lite0",
+    )
+    assert spec.training["image_size"] == (224 if refit else 128)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ _TIMMS = {  # timm's names of networks that torchvision names otherwise
 _PACKAGED = "efficientnet_lite0"  # the network whose weights come in a package
 _SMALL_NETWORKS = {name for name, info in catalog.MODELS.items() if info.pretrained is None}
 _TUNED_SIZE = {"cpu": 128, "gpu": 224}  # px
+_FEW_SIZE = 224  # px of the features of few images on a CPU: a core computes ten images a second
 _TUNED_FIRST = {"lr": 1e-3, "layer_decay": 0.8, "crop_scale": 0.7}
 _UNLIKE = {"lr": 1e-2, "layer_decay": 1.0, "crop_scale": 0.7}  # for images unlike the weights' own
 
@@ -166,6 +167,7 @@ def default_experiment(
     """The plain values of a spec that searches for a classifier of these images.
 
     It fine-tunes a network if its weights are on this machine, and trains from scratch otherwise.
+    On a CPU an epoch of the packaged network takes minutes, so that heads on its features train.
     Of several networks in `space` each is tried first with a head on its features. dataset: as in
     `training.dataset`; the path of a folder, seen from `directory`, becomes absolute. training,
     space: what the user sets. Raises SpecError for images that cannot work, and DataError if they
@@ -187,8 +189,16 @@ def default_experiment(
     named = models or ([network] if network else [])
     start = _start(info, training, "gpu" if gpus else "cpu", named)
     search = _SCRATCH
+    refit = False
     if start:
         search = _HEADS if training.get("train_layers") == "head" else _FINE_TUNING
+        chooses_layers = {"train_layers", "freeze"} & {*training, *space}
+        is_packaged = start.get("pretrained") and start["model"] == _PACKAGED
+        if is_packaged and not (gpus or models or chooses_layers):
+            start["train_layers"] = "head"
+            start["image_size"] = _FEW_SIZE if info.train <= _MANY else start["image_size"]
+            search = _FEW_HEADS
+            refit = True  # it takes seconds
     epochs = max(search.least_epochs, ceil(search.steps * batch_size / info.train))
     given = {*training, *space}
     if training.get("flip") is False:
@@ -224,6 +234,7 @@ def default_experiment(
         },
         "scheduler": {"name": "asha", "max_t": epochs, "reduction_factor": 3},
         "num_samples": search.trials + len(points) - len(firsts),
+        **({"refit": True} if refit else {}),
         **({"resources": {"gpus": 1}} if gpus else {}),
     }
 
@@ -300,6 +311,7 @@ _HEADS = _Search(
     points=({"lr": 1e-3, "weight_decay": 0.05},),
     strategy="hyperopt",  # a suggestion of mixed takes longer than such a trial
 )
+_FEW_HEADS = _HEADS._replace(trials=12)  # more would choose the luckiest on few images
 
 
 def _from_scratch(info: DatasetInfo, network: object = None) -> dict[str, Any]:
