@@ -20,13 +20,23 @@ from jsonschema import Draft202012Validator
 from served import HOST, Served
 from sockets import listening, outside
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 from synthetic import Writer, ended, make_folder
 
 from tuner.errors import UsageError
 from tuner.service import watch
-from tuner.service.app import Live, _Connection, _listening, _Server, check_host, check_pair
+from tuner.service.api import RETRY_S
+from tuner.service.app import (
+    AnswerAtTheEnd,
+    Live,
+    _Connection,
+    _listening,
+    _Server,
+    check_host,
+    check_pair,
+)
 from tuner.service.watch import Experiments, Pace
 
 
@@ -205,18 +215,21 @@ def test_serve_ends_on_signal_with_an_open_stream(tmp_path):
     assert stderr == ""
 
 
-def test_server_end_logs_no_interrupted_answer(capfd):
+def test_request_that_the_end_of_the_server_cuts_short_is_to_be_sent_again(capfd):
     async def report(request):
         server.handle_exit(signal.SIGTERM, None)
         await asyncio.sleep(60)
 
-    app = Starlette(routes=[Route("/", report)])
+    app = Starlette(routes=[Route("/", report)], middleware=[Middleware(AnswerAtTheEnd)])
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=0.05)
     server = _Server(config, Live(None), lambda: None)
     listening = socket.create_server(("127.0.0.1", 0))
     with socket.create_connection(listening.getsockname()) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         server.run(sockets=[listening])
+        answer = client.recv(65536).decode()
+    assert answer.startswith("HTTP/1.1 503 ")
+    assert f"retry-after: {RETRY_S}\r\n" in answer
     assert capfd.readouterr() == ("", "")
 
 

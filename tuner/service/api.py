@@ -43,7 +43,7 @@ from tuner.service.watch import Experiments, Followed, UnknownNameError
 from tuner.wording import printable_lines
 
 _BY = "browser"  # the user who requests controls
-_RETRY_S = "2"  # after which a client may ask a closed search again, which opens it
+RETRY_S = "2"  # after which a client may ask a closed search again, which opens it
 
 router = APIRouter(prefix="/api/experiments")
 _MAX_DOTS = 1500
@@ -206,7 +206,7 @@ def _error_answer(request: Request, error: Exception) -> Response:
     # Below ask-tell this process drives: what fails there is not the request
     kinds = {ExperimentError: 503, **_STATUSES} if "/ask-tell/" in request.url.path else _STATUSES
     status = next((code for kind, code in kinds.items() if isinstance(error, kind)), 500)
-    headers = {"Retry-After": _RETRY_S} if isinstance(error, SearchClosedError) else {}
+    headers = {"Retry-After": RETRY_S} if isinstance(error, SearchClosedError) else {}
     return refusal(status, str(error), headers=headers)
 
 

@@ -22,9 +22,10 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tuner import process
@@ -73,7 +74,7 @@ def application(
         docs_url=None,
         redoc_url=None,
         routes=routes,
-        middleware=[Middleware(Guard, access=access)],
+        middleware=[Middleware(Guard, access=access), Middleware(AnswerAtTheEnd)],
         exception_handlers=api.ERRORS,
         responses={"default": {"description": 'refused: {"error": REASON}'}},
         lifespan=looking,
@@ -85,6 +86,35 @@ def application(
     app.state.live, app.state.experiments = live, live.experiments
     app.state.searches = ask_tell.Searches(storage or default_storage())
     return app
+
+
+class AnswerAtTheEnd:
+    """Answers a request that the end of the server cuts short with 503 and Retry-After.
+
+    The server would answer 500, after which a client gives up. What the request asked for may be
+    done: it does no harm to ask again.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noted)
+        except asyncio.CancelledError:
+            if has_begun or scope["type"] != "http":
+                raise
+            ended = JSONResponse(
+                {"error": "the server ends: ask again"}, 503, headers={"Retry-After": api.RETRY_S}
+            )
+            await ended(scope, receive, send)
 
 
 async def _verbs(request: Request) -> Response:
