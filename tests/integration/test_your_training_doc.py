@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from pages import IN_ONE_PROCESS, Page, with_options
+from pages import IN_ONE_PROCESS, Page
 
 from tuner.experiment.results.results import Results
 from tuner.trial.script import Script
@@ -16,9 +16,8 @@ from tuner.trial.script import Script
 PAGE = Page("docs/your_training.md")
 FILES = PAGE.files
 LIMIT_S = 600
-SMALLER = f"{IN_ONE_PROCESS} --num-samples 4"  # than the page's searches
-EXAMPLES = {  # file -> what makes its search smaller, and what it needs
-    "hf_trainer.yaml": (SMALLER, "transformers", "accelerate"),
+EXAMPLES = {  # file -> options of its search, and what it needs
+    "hf_trainer.yaml": ("", "transformers", "accelerate"),
     "lightning_digits.yaml": (IN_ONE_PROCESS, "lightning"),
     "xgboost_digits.py": (IN_ONE_PROCESS, "xgboost"),
 }
@@ -47,7 +46,7 @@ def run(command, folder):
 @pytest.mark.docs
 def test_page_commands_run(folder):
     for command in PAGE.commands:
-        run(with_options(command, SMALLER), folder)
+        run(command, folder)
     script = Results(folder / "results" / "script")
     assert script.counts["stopped"] > 0
     best = script.folder / "trials" / script.get_best_trial().trial_id
