@@ -84,17 +84,17 @@ def run(
                 break
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
                 spec, source = resolve(flags, trust=True)
-        refit = _refit(results)
+        refit = _refit(results, address)
     return print_outcome(results, refit, evaluate=evaluate, as_json=as_json)
 
 
-def _refit(results: Results) -> Results | None:
-    """Refit the best trial, where the spec asks for it."""
+def _refit(results: Results, address: str) -> Results | None:
+    """Refit the best trial on the Ray at `address`, where the spec wants that."""
     from tuner.search.retraining import refit_at_end
 
     if results.spec.refit and results.ranked:
         warn("training the best config on training and validation images")
-    return refit_at_end(results)
+    return refit_at_end(results, address=address)
 
 
 def _warn(warnings: Iterable[str]) -> None:
@@ -179,5 +179,5 @@ def resume(
         cluster.await_room(spec.resources, wait_for_resources)
         with loading_evaluation(spec, evaluate=evaluate):
             results = tuner.resume_experiment(before.folder, more=more)
-        refit = _refit(results)
+        refit = _refit(results, address)
     return print_outcome(results, refit, evaluate=evaluate, as_json=as_json)
