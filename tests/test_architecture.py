@@ -63,7 +63,7 @@ def room_of(name: str) -> str:
 
 
 def below(prefix: str) -> list[str]:
-    """The names of all modules that begin so, but for `tuner` itself."""
+    """The names of all modules that begin so, except `tuner` itself."""
     return [name for name in FILES if name.startswith(prefix) and name != "tuner"]
 
 

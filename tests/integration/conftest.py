@@ -91,7 +91,7 @@ def pytest_runtest_teardown(item, nextitem):
 def searched(ray_here, tmp_path_factory):
     """A function that runs an experiment of the given fields and returns its results.
 
-    One trial at a time unless told otherwise: a process takes longer to start than to train.
+    One trial at a time by default: a process takes longer to start than to train.
     """
     from tuner.search.run import run_experiment
     from tuner.spec.experiment import build_spec

@@ -63,7 +63,7 @@ REPORTS = {"reports_nan": {"val_loss": float("nan")}, "reports_text": {"val_loss
 
 
 class Learner:
-    """Three good epochs, unless told otherwise; the fault comes in the second one, or at once."""
+    """Three good epochs by default; the fault comes in the second one, or at once."""
 
     def __init__(self, config, constants, *, device, rank, world_size):
         self.does = config["does"]
@@ -111,7 +111,7 @@ def stubborn(config):
 
 
 def train(config):
-    """A plain function: three reports unless told otherwise."""
+    """A plain function: three reports by default."""
     does = config["does"]
     print(OUTPUT, does)
     if does in ACTS and config.get("when") == "at the start":

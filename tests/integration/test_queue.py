@@ -137,8 +137,8 @@ def test_queue_goes_on_after_ray_and_runners_end(tmp_path):
         before = reports()
         wait_for(lambda: reports() >= before + 2, first)
         first.kill()
-        told = "the driver of a has ended too early: error: Ray's raylet has died"
-        assert told in first.communicate()[1]
+        notice = "the driver of a has ended too early: error: Ray's raylet has died"
+        assert notice in first.communicate()[1]
         second = searches.start("run")
         assert second.stderr.readline() == "a runs already\n"
         second.terminate()

@@ -157,16 +157,17 @@ def test_watched_ends_the_largest_worker_and_writes_a_note(worker, tmp_path, mon
     agent = worker("ray::RuntimeEnvAgent", 300)
     other, small = worker("python", 400), worker("ray::LearnerTrial.step", 20)
     pids = [process.pid for process in (idle, agent, large, other, small)]
-    free, asked = [2 * GIB], Semaphore(0)
+    free = [2 * GIB]
+    measured = Semaphore(0)
 
     def free_and_all():
-        asked.release()
+        measured.release()
         return free[0], 32 * GIB
 
     monkeypatch.setenv(NOTES, str(tmp_path))
     with memory.watched(tmp_path, lambda: pids, free_and_all):
         for _ in range(2):  # as it asks again, it has ended nobody before
-            assert asked.acquire(timeout=LIMIT_S)
+            assert measured.acquire(timeout=LIMIT_S)
         assert large.poll() is None
         free[0] = GIB // 2
         pids_seen = large.wait(LIMIT_S)

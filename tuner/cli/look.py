@@ -52,7 +52,7 @@ def ls(columns: str | None, storage: str | None, as_json: bool, **chosen: Any) -
 def show(results: Results, follow: bool, as_json: bool) -> None:
     """Show the status of experiment NAME, and its best trial."""
     from tuner.experiment.events import RUNNING
-    from tuner.experiment.results.confirmation import measured_test, show_json
+    from tuner.experiment.results.confirmation import measured_test, refit_of, show_json
     from tuner.experiment.results.results import Results
     from tuner.reporting import terminal
     from tuner.reporting.experiment_text import summary
@@ -67,7 +67,7 @@ def show(results: Results, follow: bool, as_json: bool) -> None:
         click.echo(terminal.status_text(results, now=time.time()))
     else:
         beside = {name: shown.get(name) for name in ("confirmed", "refit")}
-        click.echo(summary(results, measured_test(results), **beside))
+        click.echo(summary(results, measured_test(refit_of(results) or results), **beside))
 
 
 @options.command(

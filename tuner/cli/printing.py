@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner import process
-from tuner.errors import NoUsableTrialError, UsageError, translate_error
+from tuner.errors import NoUsableTrialError
 from tuner.wording import printable
 
 if TYPE_CHECKING:
@@ -82,14 +82,12 @@ def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[st
     if not evaluate:
         return None
     from tuner.spec.code import ByValue, is_by_value
-    from tuner.spec.loading import has_test, load_trainable
+    from tuner.spec.loading import has_test, import_trainable
 
     path = results.spec.trainable
     if is_by_value(path) and not isinstance(path, ByValue):
         return None
-    with translate_error(UsageError, f"cannot import {path}"):
-        trainable = load_trainable(path)
-    if not has_test(trainable):
+    if not has_test(import_trainable(path)):
         return None
     from tuner.vision.export.evaluate import evaluate as evaluate_trial
 

@@ -81,7 +81,7 @@ class Report:
         self.importances = importances(self.ranked)
         self.confirmation = confirmation_of(results)
         self.refit = refit_of(results)  # whose model `test` is of, if there is one
-        self.test = measured_test(results)
+        self.test = measured_test(self.refit or results)
         self.best: list[dict[str, Any]] = []
         self.why_no_best = ""
         try:

@@ -51,12 +51,9 @@ class StopRequest:
     def why_early(self) -> str | None:
         """TIME_BUDGET, or `reason`, if the search is to end although nothing is wrong."""
         budget = self.time_budget_s
-        late = budget is not None and self._spent_s >= budget - self._reserved_s()
+        spent_s = time.monotonic() - self._begun
+        late = budget is not None and spent_s >= budget - self._reserved_s()
         return self.reason or (events.TIME_BUDGET if late else None)
-
-    @property
-    def _spent_s(self) -> float:
-        return time.monotonic() - self._begun
 
     def fail(self, error: TunerError) -> None:
         """End the search because of `error`; callable from any thread."""
@@ -70,7 +67,7 @@ class StopRequest:
 
 
 def refit_s(spec: ExperimentSpec, history: History) -> float:
-    """The seconds that a refit of the best trial so far takes at most; 0 where none is asked for.
+    """The seconds that a refit of the best trial so far takes at most; 0 where the spec wants none.
 
     It trains as many epochs as the best one's number, on more images than the trial had.
     """

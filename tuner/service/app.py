@@ -22,7 +22,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,7 +34,7 @@ from tuner.experiment.results.confirmation import show_json
 from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
 from tuner.service import api, ask_tell
-from tuner.service.access import Access, Guard, is_loopback, names_of, token_of
+from tuner.service.access import Access, Guard, is_loopback, names_of, refusal, token_of
 from tuner.service.watch import Experiments
 
 _WEEK_S = 7 * 24 * 3600
@@ -91,8 +91,8 @@ def application(
 class AnswerAtTheEnd:
     """Answers a request that the end of the server cuts short with 503 and Retry-After.
 
-    The server would answer 500, after which a client gives up. What the request asked for may be
-    done: it does no harm to ask again.
+    The server would answer 500, after which a client gives up. The request may have taken effect,
+    and does no harm when it is sent again.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -111,10 +111,8 @@ class AnswerAtTheEnd:
         except asyncio.CancelledError:
             if has_begun or scope["type"] != "http":
                 raise
-            ended = JSONResponse(
-                {"error": "the server ends: ask again"}, 503, headers={"Retry-After": api.RETRY_S}
-            )
-            await ended(scope, receive, send)
+            again = {"Retry-After": api.RETRY_S}
+            await refusal(503, "the server ends: ask again", headers=again)(scope, receive, send)
 
 
 async def _verbs(request: Request) -> Response:

@@ -17,7 +17,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from tuner.errors import Fault, unknown
+from tuner.errors import Fault, UsageError, translate_error, unknown
 from tuner.spec import retired
 from tuner.spec.code import NOT_STANDARD, ByValue, is_by_value, is_standard, python_argument
 from tuner.spec.command import Command
@@ -54,6 +54,12 @@ def load_trainable(path: str) -> Any:
     if is_standard(str(getattr(trainable, "__module__", ""))):  # reached through another module
         raise bad_value(NOT_STANDARD, path)
     return trainable
+
+
+def import_trainable(path: str) -> Any:
+    """As `load_trainable`, but raises UsageError where the import fails."""
+    with translate_error(UsageError, f"cannot import {path}"):
+        return load_trainable(path)
 
 
 def is_learner(trainable: Any) -> bool:

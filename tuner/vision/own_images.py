@@ -189,7 +189,6 @@ def default_experiment(
     named = models or ([network] if network else [])
     start = _start(info, training, "gpu" if gpus else "cpu", named)
     search = _SCRATCH
-    refit = False
     if start:
         search = _HEADS if training.get("train_layers") == "head" else _FINE_TUNING
         chooses_layers = {"train_layers", "freeze"} & {*training, *space}
@@ -198,7 +197,6 @@ def default_experiment(
             start["train_layers"] = "head"
             start["image_size"] = _FEW_SIZE if info.train <= _MANY else start["image_size"]
             search = _FEW_HEADS
-            refit = True  # it takes seconds
     epochs = max(search.least_epochs, ceil(search.steps * batch_size / info.train))
     given = {*training, *space}
     if training.get("flip") is False:
@@ -234,7 +232,7 @@ def default_experiment(
         },
         "scheduler": {"name": "asha", "max_t": epochs, "reduction_factor": 3},
         "num_samples": search.trials + len(points) - len(firsts),
-        **({"refit": True} if refit else {}),
+        **({"refit": True} if search.refit else {}),
         **({"resources": {"gpus": 1}} if gpus else {}),
     }
 
@@ -271,6 +269,7 @@ class _Search(NamedTuple):
     space: dict[str, str]
     points: tuple[dict[str, Any], ...]
     strategy: str = "mixed"
+    refit: bool = False
 
 
 _SCRATCH = _Search(
@@ -311,7 +310,8 @@ _HEADS = _Search(
     points=({"lr": 1e-3, "weight_decay": 0.05},),
     strategy="hyperopt",  # a suggestion of mixed takes longer than such a trial
 )
-_FEW_HEADS = _HEADS._replace(trials=12)  # more would choose the luckiest on few images
+# More would choose the luckiest on few images; a refit takes seconds
+_FEW_HEADS = _HEADS._replace(trials=12, refit=True)
 
 
 def _from_scratch(info: DatasetInfo, network: object = None) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def start_from(
 
 
 def _misfits(model: nn.Module, weights: Mapping[str, Tensor]) -> list[str]:
-    """The tensors of `model` but for its head that `weights` lack, or have in another shape."""
+    """The tensors of `model`, except its head, that `weights` lack, or have in another shape."""
     head = head_of(model)
     return [
         name

@@ -353,9 +353,10 @@ def show_json(results: Results) -> dict[str, Any]:
         entry = _entry(results, confirmation, confirmation.chosen)
         shown["confirmed"] = {**entry["confirmed"], "trial_id": entry["trial_id"]}
         del shown["confirmed"]["seed"]  # of the model that is handed over
-    if refit := refit_of(results):
+    refit = refit_of(results)
+    if refit:
         shown["refit"] = refit.name
-    test = with_interval(measured_test(results))
+    test = with_interval(measured_test(refit or results))
     return {**shown, "test": test} if test else shown
 
 
@@ -368,11 +369,10 @@ def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict
 
 
 def measured_test(results: Results) -> dict[str, Any] | None:
-    """What `evaluate` has measured of the model that is handed over, or None."""
-    chosen = refit_of(results) or results
-    for trial in chosen.top(1):
-        if record := best_record(trial, chosen.objective):
-            return recorded_test(chosen.folder, trial.trial_id, record)
+    """What `evaluate` has measured of the best trial, or None."""
+    for trial in results.top(1):
+        if record := best_record(trial, results.objective):
+            return recorded_test(results.folder, trial.trial_id, record)
     return None
 
 

@@ -13,7 +13,7 @@ from tuner.experiment.results.confirmation import record_test, recorded_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import DETAILS, DOUBTFUL_LABELS
 from tuner.spec.experiment import trainable_text
-from tuner.spec.loading import has_test, is_learner, load_trainable
+from tuner.spec.loading import has_test, import_trainable, is_learner
 from tuner.trial.checkpoints import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.trial.gpus import take
@@ -142,11 +142,6 @@ def _of_classifier(
     return measure(predictor, images, metrics=settings.metrics, names=names)
 
 
-def _import(path: str) -> Any:
-    with translate_error(UsageError, f"cannot import {path}"):
-        return load_trainable(path)
-
-
 def _learner(
     path: str,
     config: Mapping[str, Any],
@@ -158,7 +153,7 @@ def _learner(
     """A new Learner of the trainable at `path`, which has a method `test`."""
     from tuner.vision.evaluation import prepare_device
 
-    trainable = _import(path)
+    trainable = import_trainable(path)
     cannot = UsageError(f"{path} has no method test(), so it cannot be evaluated")
     if not (has_test(trainable) or (is_learner(trainable) and not isclass(trainable))):
         raise cannot

@@ -55,9 +55,8 @@ def export_model(
     retrained model if the leaders were confirmed, else the best trial of the search. formats: of
     `interchange.FILES`, written beside the weights; for these, and for the layers below a head that
     trained alone, a custom network is imported, as for training. The folder appears only when it is
-    complete: a kill can leave a
-    hidden `.partial-*` beside it. Raises UsageError if `to` exists and is not an empty folder,
-    or a format cannot be written, and what `Results.best_checkpoint` raises.
+    complete: a kill can leave a hidden `.partial-*` beside it. Raises UsageError if `to` exists and
+    is not an empty folder, or a format cannot be written, and as `Results.best_checkpoint`.
     """
     to = check_target(to)
     pick = best_model(results, trial_id)
