@@ -19,6 +19,7 @@ from tuner.experiment.control import control_of, request
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.reading import last_event, read
+from tuner.experiment.remote.segments import fetch
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import find_experiment
 from tuner.places import ROOT, local
@@ -453,6 +454,30 @@ def test_another_machine_goes_on_from_a_bucket(snapshot, tmp_path, monkeypatch):
             AskTell(local(storage) / "far").__enter__()
     shutil.rmtree(tmp_path)
     assert Results(find_experiment("far", storage)).history.resumed == 1
+
+
+def test_what_is_answered_is_in_the_bucket(tmp_path, monkeypatch):
+    storage = f"memory://{uuid4().hex}/runs"
+    monkeypatch.setenv(ROOT, str(tmp_path / "here"))
+    with AskTell(spec_of(Path()).replace(storage=storage, scheduler={"max_t": 4})) as search:
+        objects = ExperimentFolder(search.spec.folder).mirror.objects
+
+        def last():
+            line = json.loads(fetch(objects).data.splitlines()[-1])
+            return line["event"], line.get("epoch"), line.get("status")
+
+        search.suggest("a")
+        assert last() == ("trial_started", None, None)
+        report(search, 0, 1)
+        assert last() == ("result", 1, None)
+        search.complete("00000", failure="no")
+        assert last() == ("trial_ended", None, "failed")
+        search.suggest("b")
+        request(ExperimentFolder(search.spec.folder), control_of("stop-trial", "00001"))
+        until = time.monotonic() + 20
+        while not search.should_stop("00001"):
+            assert time.monotonic() < until
+        assert last() == ("trial_ended", None, "stopped")
 
 
 def test_searches_that_train_here_refuse_trials_elsewhere(snapshot, spec, tmp_path):

@@ -41,6 +41,9 @@ class LocalSync:
             yield
         self.flush(journal)
 
+    def await_journal(self) -> None:
+        """Does nothing: what is journaled outlives this process, and soon a power cut."""
+
     def saved(self, checkpoint: Path) -> None:
         """Sync `checkpoint`, a journaled file or folder, soon."""
         self._saved.put(checkpoint)

@@ -19,7 +19,7 @@ from tuner import errors, process
 from tuner.experiment import events
 from tuner.experiment.control import present_document
 from tuner.experiment.files import EXPERIMENT
-from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.history import History
 from tuner.experiment.journal import Clock, Journal
 from tuner.experiment.trials import TrialRecord
@@ -81,6 +81,7 @@ class AskTell:
         self._clock = clock
         self._lock = threading.RLock()
         self._driver: Driver | None = None  # once it is opened
+        self._sync: Sync | None = None  # likewise
         self._held = ExitStack()  # the experiment, until the search is over
         self._listening, self._watched = ExitStack(), ExitStack()
         self.error: errors.TunerError | None = None
@@ -134,6 +135,7 @@ class AskTell:
         with self._call(), errors.translate_error(errors.ExperimentError, "the searcher failed"):
             if not self.is_over:
                 trial = self._trials.of(client) or self._trials.next(client)
+        self._await_journal()
         if trial is None:
             return None
         seed = trial.trained_with(self.spec.seed)
@@ -159,7 +161,9 @@ class AskTell:
                     self._trials.end(trial_id, events.FAILED, failure)
                 elif self._runs(trial_id):
                     self._trials.report(trial_id, epoch, recorded)
-            return trial_id not in self._trials.clients
+            should_stop = trial_id not in self._trials.clients
+        self._await_journal()
+        return should_stop
 
     def should_stop(self, trial_id: str) -> bool:
         """Whether the trial should stop now: it has ended. Raises UsageError for an unknown one."""
@@ -167,7 +171,9 @@ class AskTell:
             with self._call():
                 if self._runs(trial_id):
                     self._trials.leave_if_requested(trial_id)
-            return trial_id not in self._trials.clients
+            should_stop = trial_id not in self._trials.clients
+        self._await_journal()
+        return should_stop
 
     def complete(
         self, trial_id: str, *, failure: str | None = None, kind: str = "exception"
@@ -181,21 +187,20 @@ class AskTell:
             fault = errors.unknown("kind", "kind of failure", kind, errors.FAILURE_KINDS)
             raise errors.UsageError(str(fault))
         with self._call():
-            if not self._runs(trial_id):
-                return
-            if failure is not None:
-                self._trials.end(trial_id, events.FAILED, Failure(kind, cut(failure)))
-            elif not self.trial(trial_id).results:
-                no_report = Failure("bad_report", "completed without a report")
-                self._trials.end(trial_id, events.FAILED, no_report)
-            else:
-                self._trials.end(trial_id, events.COMPLETED)
+            if self._runs(trial_id):
+                self._complete(trial_id, None if failure is None else Failure(kind, cut(failure)))
+        self._await_journal()
 
     def trial(self, trial_id: str) -> TrialRecord:
         """The trial as it stands. Raises UsageError for an unknown one."""
         if trial := self.history.trials.get(trial_id):
             return trial
         raise errors.UsageError(f"{self.spec.name} has no trial {trial_id[:20]!r}")
+
+    def _await_journal(self) -> None:
+        """Wait, without the lock, until the storage has what the answer tells the client."""
+        if self._sync is not None:
+            self._sync.await_journal()
 
     # The methods below hold the lock
 
@@ -236,6 +241,12 @@ class AskTell:
             self._held.close()
         except errors.TunerError as error:
             self.error = self.error or error  # the first failure causes the others
+
+    def _complete(self, trial_id: str, failure: Failure | None) -> None:
+        """End a running trial; one without a report has failed."""
+        if failure is None and not self.trial(trial_id).results:
+            failure = Failure("bad_report", "completed without a report")
+        self._trials.end(trial_id, events.FAILED if failure else events.COMPLETED, failure)
 
     def _runs(self, trial_id: str) -> bool:
         """Whether the trial runs; notes that its client has called. Raises as `trial` does."""
@@ -280,7 +291,7 @@ class AskTell:
                 written = {**extended, "spec": spec.model_dump(mode="json")}
                 self._folder.write(EXPERIMENT, written)
             driver.journal_start(resumed=not self._is_new)
-        self._driver, self._trials = driver, _Trials(driver)
+        self._driver, self._sync, self._trials = driver, sync, _Trials(driver)
         self._trials.take_up(had_to_stop=had_to_stop)
         self.is_over = is_done
 

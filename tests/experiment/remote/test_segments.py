@@ -72,15 +72,42 @@ def test_upload_merges_segments_in_levels(journal):
     for number in range(4**3):
         append(journal, b"%05d\n" % number)
         up.upload()
+        up.merge()
         assert fetch(store).data == journal.read_bytes()
     assert len(segments.listed(store)) <= 1 + 3 * 3
     assert store.sent <= 3 * len(journal.read_bytes())
 
 
-class Meeting(Objects):
-    """Calls `meet` before a segment is read for the first time."""
+def test_merge_keeps_what_is_uploaded_meanwhile(journal):
+    store = Meeting(f"memory://{uuid4().hex}/digits")
+    up = Uploader(store, journal, 1, most=2)
 
-    meet = None
+    def append_and_upload():
+        append(journal, b"one more\n")
+        up.upload()
+
+    for _ in range(3):
+        append_and_upload()
+    store.meet_at_create = append_and_upload
+    up.merge()
+    assert store.meet_at_create is None
+    for _ in range(3):
+        append_and_upload()
+        up.merge()
+        assert fetch(store).data == journal.read_bytes()
+
+
+class Meeting(Objects):
+    """Calls `meet` before a segment is read, and `meet_at_create` after one is created, once."""
+
+    meet = meet_at_create = None
+
+    def create(self, name, data):
+        created = super().create(name, data)
+        if meet := self.meet_at_create:
+            self.meet_at_create = None
+            meet()
+        return created
 
     def read(self, name):
         if name.startswith("journal/") and self.meet:
@@ -96,7 +123,8 @@ def test_fetch_during_a_merge_reads_again(journal):
         append(journal, b"%d\n" % number)
         up.upload()
     append(journal, b"last\n")
-    store.meet = up.upload
+    up.upload()
+    store.meet = up.merge
     assert fetch(store).data == journal.read_bytes()
     assert store.meet is None
 
@@ -144,6 +172,7 @@ def test_fetch_returns_a_prefix_of_the_newest_journal(data):
                 append(path, b"%d of %s\n" % (step, path.name.encode()))
             elif act == "upload":
                 up.upload()
+                up.merge()
                 if up is drivers[-1][0]:
                     up.remove_older()
             journaled = fetch(store).data

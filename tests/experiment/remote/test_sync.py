@@ -12,6 +12,7 @@ from synthetic import make_folder
 from tuner.errors import StorageError
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
+from tuner.experiment.remote import lease
 from tuner.experiment.remote.lease import LeaseLostError, acquire, newest
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.remote.segments import fetch
@@ -62,12 +63,12 @@ def begin(journal):
 @contextmanager
 def driving(folder, store, on_error=print, upload=None, timing=QUICK):
     """Drive the experiment: yields what keeps its store in sync, and its journal."""
-    lease = acquire(store, lambda: fetch(store).end, warn=print)
-    sync = RemoteSync(folder, lease, upload or ExperimentFolder(folder).upload, timing)
+    held = acquire(store, lambda: fetch(store).end, warn=print)
+    sync = RemoteSync(folder, held, upload or ExperimentFolder(folder).upload, timing)
     with Journal.open(folder) as journal, sync.running(journal, on_error):
         yield sync, journal
     if not sync.is_lost:
-        lease.release()
+        held.release()
 
 
 def until(true):
@@ -132,6 +133,70 @@ def test_remove_waits_for_the_uploaded_journal(folder, store):
         store.is_out_of_order = False
         until(lambda: store.names("trials") == ["trials/00000/checkpoints/2/state.pt"])
         assert fetch(store).data
+
+
+class Slow(Objects):
+    """A store that takes a while to create an object; `created` has the names of segments."""
+
+    def __init__(self, url):
+        super().__init__(url)
+        self.created = []
+
+    def create(self, name, data):
+        time.sleep(0.1)
+        if name.startswith("journal/"):
+            self.created.append(name)
+        return super().create(name, data)
+
+
+def test_await_journal_of_many_threads_shares_uploads(folder):
+    store = Slow(ExperimentFolder(folder).mirror.url)
+    writing, stored = threading.Lock(), []
+
+    def report():
+        with writing:
+            begin(journal)
+            size = (folder / "journal.jsonl").stat().st_size
+        sync.await_journal()
+        stored.append(fetch(store).end >= size)
+
+    with driving(folder, store, timing=Timing()) as (sync, journal):
+        threads = [threading.Thread(target=report) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert stored == [True] * 20
+        assert len(store.created) <= 6  # one by one they would be 20
+        store.created.clear()
+        sync.await_journal()
+        assert not store.created
+    sync.await_journal()
+    assert ExperimentFolder(folder).is_driven is False
+
+
+def test_await_journal_after_a_lost_lease_is_refused(folder, store, monkeypatch):
+    with driving(folder, store, timing=Timing(beat_s=PATIENCE_S)) as (sync, journal):
+        begin(journal)
+        sync.await_journal()
+        store.create("lock/000002.json", b'{"at": 0}')
+        begin(journal)
+        later = time.monotonic() + lease.PATIENCE_S  # as after a machine that has stood still
+        monkeypatch.setattr(lease.time, "monotonic", lambda: later)
+        with pytest.raises(LeaseLostError):
+            sync.await_journal()
+        monkeypatch.undo()
+        sync.is_lost = True
+
+
+def test_await_journal_of_a_failing_store_is_an_error(folder, store):
+    impatient = Timing(patience_s=0.05)
+    with driving(folder, store, timing=impatient) as (sync, journal):
+        begin(journal)
+        store.is_out_of_order = True
+        with pytest.raises(StorageError):
+            sync.await_journal()
+        store.is_out_of_order = False
 
 
 def test_lost_lease_ends_uploads(folder, store):

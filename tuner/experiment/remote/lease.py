@@ -8,6 +8,7 @@ still writes (see `segments`). Watchers use only their own clock.
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -56,15 +57,23 @@ class Lease:
     def __init__(self, objects: Objects, generation: int) -> None:
         self.objects = objects
         self.generation = generation
+        self._renewed_at = -math.inf  # by this machine's clock
 
     def renew(self) -> None:
         """Show that this driver is alive. Raises LeaseLostError if another has taken over."""
+        now = time.monotonic()
         if self.objects.has(_lock(self.generation + 1)):
             raise LeaseLostError(
                 f"{self.objects.url} was taken over by another driver, for this one had not been "
                 f"heard of for {PATIENCE_S:g} s"
             )
         self.objects.write(_beat(self.generation), repr(time.time()).encode())
+        self._renewed_at = now
+
+    def check(self) -> None:
+        """Renew it if another driver may have followed by now. Raises as `renew`."""
+        if time.monotonic() - self._renewed_at >= PATIENCE_S:
+            self.renew()
 
     def release(self) -> None:
         """Let the next driver begin at once."""

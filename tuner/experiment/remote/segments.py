@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -122,23 +123,31 @@ class Uploader:
         self._most = most  # segments of a level
         self._done = 0  # bytes
         self._levels: list[list[Segment]] = [[]]  # the larger, which are older, are last
+        self._uploading = threading.Lock()
 
     def upload(self) -> int:
-        """Upload what is new and return how many bytes. Raises OSError if the store fails."""
-        data = self._read(self._done, os.path.getsize(self._path))
-        data = data[: data.rfind(b"\n") + 1]
-        if not data:
-            return 0
-        new = self._create(data, start=self._done)
-        if self._done:  # the first may be a long journal as a resume found it: it stays alone
-            self._levels[0].append(new)
-        self._done = new.end
-        self._merge()
-        return len(data)
+        """Upload what is new and return how many bytes. Raises OSError if the store fails.
 
-    def _merge(self) -> None:
-        """Replace the segments of a level by one of the next, wherever there are enough."""
-        for level, small in enumerate(self._levels):
+        Callable from any thread. Those that wait for a thread's upload share the next one.
+        """
+        with self._uploading:
+            data = self._read(self._done, os.path.getsize(self._path))
+            data = data[: data.rfind(b"\n") + 1]
+            if not data:
+                return 0
+            new = self._create(data, start=self._done)
+            if self._done:  # the first may be a long journal as a resume found it: it stays alone
+                self._levels[0].append(new)
+            self._done = new.end
+            return len(data)
+
+    def merge(self) -> None:
+        """Replace the segments of a level by one of the next, wherever there are enough.
+
+        Raises OSError if the store fails. Callable from one thread, while others upload.
+        """
+        for level, segments in enumerate(self._levels):
+            small = segments[:]
             if len(small) < self._most:
                 return
             start = small[0].start
@@ -146,7 +155,7 @@ class Uploader:
             if level + 1 == len(self._levels):
                 self._levels.append([])
             self._levels[level + 1].append(large)
-            self._levels[level] = []
+            del segments[: len(small)]
             for segment in small:
                 self._objects.remove(segment.name)
 

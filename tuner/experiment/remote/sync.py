@@ -70,7 +70,7 @@ class RemoteSync:
         self._uploaded: dict[Path, tuple[int, int]] = {}  # size and mtime of other files
         self._swept_at = time.monotonic()
         self._sweeping: Future[None] | None = None
-        self._notified = self.is_lost = False
+        self._is_running = self._notified = self.is_lost = False
 
     @contextmanager
     def running(self, journal: Journal, on_error: OnError) -> Iterator[None]:
@@ -85,6 +85,7 @@ class RemoteSync:
             self._now(self._uploader.upload)
             self._now(self._uploader.remove_older)
             self._journal = journal
+            self._is_running = True
             notify = partial(self._notify, on_error)
             beats = partial(self._repeat, self._lease.renew, self._timing.beat_s, notify)
             follows = partial(self._repeat, self._follow, self._timing.journal_s, notify)
@@ -99,6 +100,15 @@ class RemoteSync:
                     _log.warning("%s", error)
                 raise
             self._finish()
+
+    def await_journal(self) -> None:
+        """Return once the store has what is journaled by now; callable from any thread.
+
+        Raises StorageError if the store fails for a minute, LeaseLostError after another driver has
+        taken over.
+        """
+        if self._is_running:
+            self._now(self._upload_journal)
 
     def saved(self, checkpoint: Path) -> None:
         """Does nothing: its trial has uploaded it."""
@@ -135,12 +145,17 @@ class RemoteSync:
         older = self._removed.qsize()  # than what is uploaded now
         self._journal.check()
         self._uploader.upload()
+        self._uploader.merge()
         for _ in range(older):
             self._threads.submit(self._remove, self._removed.get())
         idle = self._sweeping is None or self._sweeping.done()
         if idle and time.monotonic() - self._swept_at >= self._timing.sweep_s:
             self._swept_at = time.monotonic()
             self._sweeping = self._threads.submit(self._sweep)
+
+    def _upload_journal(self) -> None:
+        self._uploader.upload()
+        self._lease.check()  # the next driver may have begun without these lines
 
     def _remove(self, folder: Path) -> None:
         name = folder.relative_to(self._folder).as_posix()
@@ -171,6 +186,7 @@ class RemoteSync:
         self._now(self._lease.renew)
         self._now(self._follow)
         self._now(self._sweep)
+        self._is_running = False
 
     def _now(self, do: Callable[[], object]) -> None:
         try:
