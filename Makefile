@@ -20,6 +20,9 @@ EXTRAS ?= dev
 # Processes that run tests; in make test, one of them runs all that starts Ray
 WORKERS ?= 2
 
+# Compiled modules are kept: else every process that a test starts compiles tuner anew
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: sweep install install-dev test lint types pytest integration nodes docs site faults gpu snapshots reference format clean
 
 sweep: $(INSTALLED)

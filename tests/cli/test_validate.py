@@ -59,15 +59,18 @@ def test_faults_of_images_and_networks_show_before_anything_starts(command, phot
     assert not (photo_folder.parent / "results").exists()
 
 
+SMALL = ("folder:photos", "training.model=cnn")  # a plan measures a step of the network
+
+
 def test_validate_shows_doubts_about_images(photo_folder):
     (photo_folder / "rose" / "a.heic").touch()
     doubt = f"1 file in {photo_folder} left out: 1 .heic"
-    assert doubt in json.loads(call("validate", "folder:photos", "--json").stdout)["notes"]
+    assert doubt in json.loads(call("validate", *SMALL, "--json").stdout)["notes"]
 
 
 def test_validate_and_run_warn_of_objective_in_wrong_direction(photo_folder):
     warning = "objective.mode=min takes the trial with the lowest val_accuracy for the best"
-    arguments = ("folder:photos", "objective.metric=val_accuracy", "objective.mode=min")
+    arguments = (*SMALL, "objective.metric=val_accuracy", "objective.mode=min")
     assert warning in " ".join(call("validate", *arguments).stdout.split())
     (photo_folder / "rose" / "0003.jpg").write_bytes(b"no image")  # ends the run before Ray starts
     assert f"warning: {warning}\n" in call("run", *arguments).stderr
