@@ -1,6 +1,5 @@
 import json
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -49,7 +48,10 @@ def test_create_removes_what_kills_have_left(tmp_path, monkeypatch):
     ExperimentFolder(tmp_path / "first").create({})  # another process may be at work in them
     assert all(path.exists() for path in (*left, *kept))
     monkeypatch.setattr(folder_module, "LEFT_S", 0)
-    time.sleep(0.05)
+    newer = tmp_path / "newer"
+    newer.touch()
+    while newer.stat().st_ctime <= max(path.stat().st_ctime for path in left):
+        newer.touch()  # until the clock of the file system has gone on
     ExperimentFolder(tmp_path / "second").create({})
     assert not any(path.exists() for path in left)
     assert all((path / "inner").exists() for path in kept)

@@ -31,12 +31,14 @@ def root(tmp_path, monkeypatch):
 
 
 class Flaky(Objects):
-    """A store that creates nothing while it is out of order."""
+    """A store that creates nothing while it is out of order, and counts what it refuses."""
 
     is_out_of_order = False
+    refused = 0
 
     def create(self, name, data):
         if self.is_out_of_order:
+            self.refused += 1
             raise OSError(0, "out of order")
         return super().create(name, data)
 
@@ -128,7 +130,8 @@ def test_remove_waits_for_the_uploaded_journal(folder, store):
         path.mkdir(parents=True)
         sync.remove(path)
         assert not path.exists()
-        time.sleep(0.1)
+        refused = store.refused
+        until(lambda: store.refused > refused + 1)
         assert len(store.names("trials")) == 2
         store.is_out_of_order = False
         until(lambda: store.names("trials") == ["trials/00000/checkpoints/2/state.pt"])
