@@ -121,22 +121,15 @@ def test_changed_refuses_other_keys_with_the_command_of_a_new_search(document, k
     assert "; available: scheduler.max_t, training.epochs, num_samples" in faults[0]
 
 
-def test_changed_lets_the_space_grow_unless_a_grid_has_seeds(document):
+def test_changed_lets_the_space_grow_unless_a_grid_has_seeds(snapshot, document):
     wider = made(document, search__space__lr="tune.loguniform(1e-5, 1)")
     assert wider["spec"]["search"]["space"] == {"lr": "loguniform(1e-05, 1)"}
     assert (has_grown(document, "x"), has_grown(wider, "x")) == (False, True)
     assert made(wider, search__space__lr="loguniform(0.00001, 1)") == wider
-    [fault] = faults_of(wider, {"search.space.lr": "loguniform(1e-4, 1)"})
-    assert fault == (
-        "search.space.lr: must contain the earlier loguniform(1e-05, 1) and be of its kind, got "
-        "loguniform(0.0001, 1); a new search that learns from this one: "
-        "tuner run --like 'first one' 'search.space.lr=loguniform(0.0001, 1)'"
-    )
-    [fault] = faults_of(document, {"search.space.lr": "loguniform(-1, 1)"})
-    assert fault == "search.space.lr: loguniform: lower must be above 0, got -1"
+    snapshot("\n".join(faults_of(wider, {"search.space.lr": "loguniform(1e-4, 1)"})))
+    snapshot("\n".join(faults_of(document, {"search.space.lr": "loguniform(-1, 1)"})))
     document["spec"]["search"] |= {"strategy": "grid", "seeds": [1, 2]}
-    [fault] = faults_of(document, {"search.space.lr": "loguniform(1e-5, 1)"})
-    assert fault.endswith("cannot grow on a resume where `search.seeds` repeats each config")
+    snapshot("\n".join(faults_of(document, {"search.space.lr": "loguniform(1e-5, 1)"})))
 
 
 @pytest.mark.parametrize("value", [9, 20.5, "20", None, True])

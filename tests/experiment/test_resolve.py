@@ -90,39 +90,36 @@ def test_load_experiment_reads_files_and_functions(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("digit", "no experiment 'digit' (did you mean 'digits'?); available: "),
-        ("../x", "no experiment '../x'"),
-        ("nowhere:make", "No module named 'nowhere'"),
-        ("missing.py", "no file"),
-        ("missing.yaml", "no file"),
-        ("json:nothing", "has no function nothing()"),
-        ("getpass:getuser", "must return an ExperimentSpec, got str"),
+        "digit",
+        "../x",
+        "nowhere:make",
+        "missing.py",
+        "missing.yaml",
+        "json:nothing",
+        "getpass:getuser",
     ],
 )
-def test_load_experiment_missing_is_refused(text, message, tmp_path):
-    with pytest.raises(UsageError) as refused:
+def test_load_experiment_missing_is_refused(snapshot, text, tmp_path):
+    with snapshot.raises(UsageError, varying={r"/\S+/lib/python[\d.]+": "PYTHON"}):
         load_experiment(text, tmp_path)
-    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("code", "error", "message"),
+    "code",
     [
-        ("import nothere_at_all", UsageError, "line 1: ModuleNotFoundError: No module named"),
-        ("\ndef experiment(:", UsageError, "line 2: SyntaxError: "),
-        ("def experiment():\n    return 1 / 0", UsageError, "line 2: ZeroDivisionError: division"),
-        ("raise SystemExit(1)", UsageError, "line 1: SystemExit: 1"),
-        (MODULE.replace("num_samples=2", "num_samples=0"), SpecError, "num_samples: must be"),
+        "import nothere_at_all",
+        "\ndef experiment(:",
+        "def experiment():\n    return 1 / 0",
+        "raise SystemExit(1)",
+        MODULE.replace("num_samples=2", "num_samples=0"),
     ],
 )
-def test_load_experiment_user_errors_have_the_line(code, error, message, tmp_path):
+def test_load_experiment_user_errors_have_the_line(snapshot, code, tmp_path):
     (tmp_path / "sweep3.py").write_text(code)
-    with pytest.raises(error) as refused:
+    with snapshot.raises(UsageError, SpecError, varying={r"SyntaxError: .*": "SyntaxError: WHY"}):
         load_experiment("sweep3.py", tmp_path)
-    assert message in str(refused.value)
-    assert str(refused.value).startswith(str(tmp_path / "sweep3.py"))
 
 
 def test_resolve_recorded_experiment_gets_a_free_name(tmp_path):

@@ -58,7 +58,7 @@ def test_best_trial_is_compared_with_the_default_config(storage, best, is_better
     assert results.accuracy(default).default is None
 
 
-def test_summary_of_completed_search(storage):
+def test_summary_of_completed_search(snapshot, storage):
     make_folder(storage / "digits")
     writer = Writer("results/digits", clock=Clock(tick=5.0))
     writer.trial(
@@ -78,26 +78,9 @@ def test_summary_of_completed_search(storage):
     writer.end()
     results = Results(writer.folder)
     test = {"trial_id": "00001", "epoch": 2, "test_accuracy": 0.71234, "test_loss": 0.3}
-    lines = summary(results, test).splitlines()
-    assert lines[:2] == [
-        "digits: completed in 1m 20s",
-        "5 trials: 1 completed, 1 stopped, 3 failed",
-    ]
-    assert lines[3:12] == [
-        "Best trial 00001, epoch 2 of 3, completed",
-        "  val_accuracy   0.75",
-        "  val_loss       0.25",
-        "  test_accuracy  0.7123  (held-out test split)",
-        "  test_loss      0.3  (held-out test split)",
-        "Its config",
-        "  lr             0.003552",
-        "  batch_size     64",
-        "",
-    ]
-    failed = lines.index("  2 oom, first trial 00004")
-    assert lines[failed + 3] == "    results/digits/trials/00004/log.txt"
-    assert lines[-1] == "TensorBoard  tuner tensorboard digits"
-    assert max(map(len, lines)) <= 80
+    text = summary(results, test)
+    snapshot(text)
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def with_baseline(folder, **validation):
@@ -107,51 +90,40 @@ def with_baseline(folder, **validation):
     return folder
 
 
-def test_summary_of_uneven_classes_has_the_macro_recall(storage):
+def test_summary_of_uneven_classes_has_the_macro_recall(snapshot, storage):
     writer = Writer(make_folder(storage / "uneven"))
     writer.trial(0, [metrics(0.8)], config={})
     writer.end()
     confusion = {"classes": ["cat", "dog"], "matrix": [[90, 0], [5, 5]]}
     test = {"test_accuracy": 0.95, "images": 100, "confusion": confusion}
-    lines = summary(Results(writer.folder), test).splitlines()
-    note = "held-out test split; the classes are uneven"
-    assert f"  macro recall   0.75  ({note})" in lines
+    snapshot(summary(Results(writer.folder), test))
 
 
-def test_summary_warns_of_accuracy_that_does_not_beat_the_baseline(storage):
+def test_summary_warns_of_accuracy_that_does_not_beat_the_baseline(snapshot, storage):
     writer = Writer(with_baseline(make_folder(storage / "digits"), images=60, baseline=0.5))
     writer.trial(3, [metrics(0.55)])
     writer.end()
     results = Results(writer.folder)
-    text = " ".join(summary(results).split())
-    assert "val_accuracy 0.55 (baseline 0.5)" in text
-    assert "val_accuracy 0.55 does not beat the baseline beyond chance" in text
+    snapshot(summary(results))
     best = results.best_json()
-    assert "    val_accuracy  0.55  (baseline 0.5)" in best_text(best, results.accuracy(best))
+    snapshot(best_text(best, results.accuracy(best)))
     assert results.show()["validation"]["beats_baseline"] is False
 
 
-def test_summary_of_interrupted_search_has_resume_command(storage):
+def test_summary_of_interrupted_search_has_resume_command(snapshot, storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [0.5], end=None)
     writer.kill()
-    lines = summary(Results(writer.folder)).splitlines()
-    assert lines[:2] == ["digits: interrupted after 2s", "1 trial: 1 interrupted"]
-    assert lines[-1] == "Go on        tuner resume digits"
+    snapshot(summary(Results(writer.folder)))
 
 
-def test_summary_out_of_time_has_resume_command(storage):
+def test_summary_out_of_time_has_resume_command(snapshot, storage):
     writer = Writer(make_folder(storage / "digits", time_budget_s=90.0))
     writer.trial(0, [0.5])
     writer.trial(1, [0.5], end="interrupted")
     writer.add("experiment_ended", status="completed", reason="time_budget", never_started=7)
     results = Results(writer.folder)
-    lines = summary(results).splitlines()
-    assert lines[:2] == [
-        "digits: out of time after 7s",
-        "2 of 9 trials: 1 completed, 1 interrupted, 7 never started",
-    ]
-    assert lines[-1] == "Go on        tuner resume digits --time-budget 90s"
+    snapshot(summary(results))
     assert (results.show()["status"], results.show()["ended_by"]) == ("completed", "time_budget")
     assert "out of time" in experiments_table(list_experiments(storage))
 
@@ -192,14 +164,11 @@ def test_summary_of_search_elsewhere_prints_a_call(storage):
         assert search.suggest() is not None
 
 
-def test_summary_without_usable_trial_counts_failures(storage):
+def test_summary_without_usable_trial_counts_failures(snapshot, storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [], error=("exception", "\x1b[31mboom\n\nat line 3"))
     writer.end("failed")
-    text = summary(Results(writer.folder))
-    assert "digits has no usable trial: 1 failed (exception)" in text
-    assert "  1 exception, first trial 00001\n    [31mboom at line 3\n" in text
-    assert "\x1b" not in text
+    snapshot(summary(Results(writer.folder)))
 
 
 def test_folder_name_outside_storage_is_its_path(storage, tmp_path):
@@ -208,39 +177,29 @@ def test_folder_name_outside_storage_is_its_path(storage, tmp_path):
     assert folder_name(outside) == f"'{outside}'"
 
 
-def test_best_text_of_confirmed_trial_has_mean_and_model(tmp_path):
+def test_best_text_of_confirmed_trial_has_mean_and_model(snapshot, tmp_path):
     search = searched(tmp_path / "digits", {0.1: 0.90, 0.2: 0.95, 0.3: 0.93})
     retrained(search, [[0.97, 0.98, 0.99]])
-    lines = best_text(best_json(search)[0]).splitlines()
-    assert lines[:3] == [
-        "trial 00001, epoch 2, confirmed",
-        "  mean        0.98 +- 0.0058 over 3 fresh seeds; searched 0.95",
-        "  model       trial 00002 of digits-confirm, seed 4",
-    ]
+    snapshot(best_text(best_json(search)[0]))
 
 
-@pytest.mark.parametrize(
-    ("control", "text"),
-    [
-        ({"verb": "stop-trial", "trial_id": "00003"}, "stop-trial 00003"),
-        ({"verb": "max-concurrent", "max_concurrent": None}, "max-concurrent none"),
-        ({"verb": "time-budget", "time_budget_s": 5400.0}, "time-budget 1h 30m"),
-        ({"verb": "try", "config": {"lr": 0.01, "batch_size": 64}}, "try lr=0.01 batch_size=64"),
-        ({"verb": "\x1b[2Jfinish"}, " [2Jfinish"),
-    ],
+CONTROLS = (
+    {"verb": "stop-trial", "trial_id": "00003"},
+    {"verb": "max-concurrent", "max_concurrent": None},
+    {"verb": "time-budget", "time_budget_s": 5400.0},
+    {"verb": "try", "config": {"lr": 0.01, "batch_size": 64}},
+    {"verb": "\x1b[2Jfinish"},
 )
-def test_control_text_is_what_a_user_types(control, text):
-    assert control_text(control) == text
 
 
-def test_change_lines_have_time_and_epochs():
+def test_control_text_is_what_a_user_types(snapshot):
+    snapshot("\n".join(map(control_text, CONTROLS)))
+
+
+def test_change_lines_have_time_and_epochs(snapshot):
     made = datetime(2026, 11, 22, 20, 10).timestamp()
     longer = {"was": {"scheduler.max_t": 10}, "is": {"scheduler.max_t": 20}}
     odd = {"was": {"\x1b[2J": "\x07"}, "is": {"\x1b[2J": None}}
     when = {"time": made, "after_epochs": 60}
-    assert change_lines([when | longer, when | odd]) == [
-        "Changed by a resume",
-        "  2026-11-22 20:10, after 60 epochs: scheduler.max_t 10 -> 20",
-        "  2026-11-22 20:10, after 60 epochs:  [2J   -> none",
-    ]
+    snapshot("\n".join(change_lines([when | longer, when | odd])))
     assert change_lines([]) == []

@@ -1,5 +1,6 @@
 """Notifications to a real HTTP server, a command, and apprise; no Ray."""
 
+import json
 import sys
 
 import pytest
@@ -14,7 +15,7 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
 )
 from tuner.experiment.history import History
-from tuner.reporting.notifier import BEST, END, FAILURE, Notifier, deliveries
+from tuner.reporting.notifier import END, FAILURE, Notifier, deliveries
 from tuner.spec.experiment import build_spec
 
 
@@ -56,37 +57,21 @@ class Searched:
 ERROR = {"kind": "exception", "message": "ValueError: no\nsuch"}
 
 
-def test_notifier_posts_new_best_first_failure_and_end(server, tmp_path):
+def test_notifier_posts_new_best_first_failure_and_end(snapshot, server, tmp_path):
     search = Searched(tmp_path, server.url)
     search.start("00000")
     search.report("00000", 1, 0.5)
-    best = server.message()
-    assert best["event"] == BEST
-    assert best["text"] == "digits: best val_loss 0.5 (trial 00000, epoch 1)"
-    report = {"trial_id": "00000", "epoch": 1, "metric": "val_loss", "value": 0.5}
-    assert best["best"] == {**report, "config": {"lr": 0.5}}
+    snapshot(json.dumps(server.message(), indent=1))
     search.report("00000", 2, 0.6)  # no new best
     search.start("00001")
     search.end("00001", "failed", error=ERROR)
-    failure = server.message()
-    assert failure["event"] == FAILURE
-    assert failure["failure"] == {"trial_id": "00001", **ERROR, "message": "ValueError: no such"}
-    assert failure["text"] == (
-        "digits: trial 00001 failed, the first to do so: exception: ValueError: no such"
-    )
+    snapshot(json.dumps(server.message(), indent=1))
     search.start("00002")
     search.end("00002", "failed", error=ERROR)  # not the first
     search.end("00000", "completed")
     search.event(EXPERIMENT_ENDED, status="completed", reason="time_budget")
     search.notifier.close()
-    end = server.message()
-    known = {"event": END, "experiment": "digits", "time": search.now, "status": "out of time"}
-    assert end == {**end, **known, "location": str(tmp_path / "digits")}
-    assert end["counts"] == {"completed": 1, "failed": 2}
-    assert end["text"] == (
-        "digits: out of time after 9s; 1 completed, 2 failed; "
-        "best val_loss 0.5 (trial 00000, epoch 1)"
-    )
+    snapshot(json.dumps(server.message(), indent=1))
     assert server.got.empty()
 
 

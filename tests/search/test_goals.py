@@ -108,31 +108,21 @@ def test_front_is_in_best_and_show(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    "changes",
     [
-        (
-            {"objectives": [{"metric": "a"}, {"metric": "a"}]},
-            "objective.others: must be other metrics",
-        ),
-        (
-            {"objectives": [{"metric": n} for n in "abcd"]},
-            "others: must be other metrics, 2 at most",
-        ),
-        ({"objectives": "loss"}, "objectives: must be a list of mappings with a metric"),
-        ({"objective": {"metric": "loss"}}, "objective: must not name a metric or mode beside"),
-        ({"objectives": [{"metric": "a"}, {"mode": "min"}]}, "objective.others.0.metric: is req"),
-        (
-            {"scheduler": {"name": "a.b"}},
-            "scheduler.name: must be asha or none where there are several",
-        ),
-        ({"warm_start": "earlier"}, "warm_start: is of one objective"),
-        ({"objective": {"limits": "ms < 9", "mode": "min"}}, "objective: must not name a metric"),
+        {"objectives": [{"metric": "a"}, {"metric": "a"}]},
+        {"objectives": [{"metric": n} for n in "abcd"]},
+        {"objectives": "loss"},
+        {"objective": {"metric": "loss"}},
+        {"objectives": [{"metric": "a"}, {"mode": "min"}]},
+        {"scheduler": {"name": "a.b"}},
+        {"warm_start": "earlier"},
+        {"objective": {"limits": "ms < 9", "mode": "min"}},
     ],
 )
-def test_spec_of_several_goals_that_cannot_work_is_refused(tmp_path, changes, fault):
-    with pytest.raises(SpecError) as raised:
+def test_spec_of_several_goals_that_cannot_work_is_refused(snapshot, tmp_path, changes):
+    with snapshot.raises(SpecError):
         spec_of(tmp_path, **changes)
-    assert fault in str(raised.value)
 
 
 def test_several_goals_are_stopped_by_asha_unless_set(tmp_path):

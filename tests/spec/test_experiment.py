@@ -11,7 +11,6 @@ from tuner.errors import SpecError
 from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.space.spaces import space_text
-from tuner.spec.strategies import SEARCHERS
 from tuner.testing.spaces import spaces
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
@@ -49,79 +48,50 @@ def test_spec_round_trips_through_json_and_yaml(space, seed, samples, scheduler,
     assert space_text(spec.search.space) == space_text(space)
 
 
-def test_build_spec_reports_all_faults():
-    messages = faults(
-        {
-            "name": "../x",
-            "search": {"strategy": "bo", "space": {"lr": "loguniform(1, 0)"}},
-            "objective": {"metric": "loss", "mode": "mx"},
-            "scheduler": {"max_t": 10, "grace_period": 30},
-            "resources": {"cpus": -1, "gpus": float("nan")},
-            "num_samples": 0,
-            "sede": 1,
-        }
-    )
-    text = "\n".join(messages)
-    assert len(messages) == 9
-    for part in (
-        "name: must be letters",
-        "got '../x'",
-        "search.strategy: unknown search 'bo' (did you mean 'bohb'?); "
-        f"available: {', '.join(SEARCHERS.names())}",
-        "search.space.lr: loguniform: lower must be at most upper, got 1 and 0",
-        "objective.mode: unknown mode 'mx' (did you mean 'max'?); available: max, min",
-        "scheduler.grace_period: must be at most max_t, got 30 and 10",
-        "resources.cpus: must be at least 0.0001, got -1",
-        "resources.gpus: must be a finite number, got nan",
-        "num_samples: must be at least 1, got 0",
-        "sede: unknown key 'sede' (did you mean 'seed'?)",
-    ):
-        assert part in text
-
-
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        ({"search": {"space": {}}}, "search.space: is empty"),
-        ({"search": {"space": {"a": "choice([])"}}}, "search.space.a: choice needs at least one"),
-        (
-            {"search": {"space": {"a.b": 1}}},
-            "names must be text without '.', '/' or spaces; nest them: model_args: {width: ...}",
-        ),
-        (
+def test_build_spec_reports_all_faults(snapshot):
+    with snapshot.raises(SpecError) as refused:
+        build_spec(
             {
-                "training": {"model_args": {"width": 1, "depth": 2}},
-                "search": {"space": {"model_args": {"width": "choice([1])"}}},
-            },
-            "training.model_args.width: is also searched: set search.space.model_args.width",
-        ),
-        ({"search": {"space": {"a": 1}, "points": 3}}, "search.points: unknown key 'points'"),
-        ({"num_samples": None}, "num_samples: is required, unless the search is grid"),
-        ({"scheduler": "hyperband"}, "scheduler: unknown scheduler 'hyperband'; available: asha"),
-        ({"resources": {"gpus": 1.5}}, "resources.gpus: must be a share below 1 or a whole number"),
-        ({"training": {"lr": 1}}, "training.lr: is also searched: set search.space.lr instead"),
-        (
-            {"training": {"model_args": {"width": "randint(1, 9)"}}},
-            "training.model_args.width: is a domain: write it in search.space, got 'randint(1, 9)'",
-        ),
-        ({"trainable": "nowhere"}, "trainable: must be a dotted path"),
-        ({"storage": "s3:/b"}, "storage: must be a folder, or a URL such as s3://BUCKET/FOLDER"),
-        ({"storage": "a\0b"}, "storage: must be a path"),
-        ({"num_samples": 10**10}, "num_samples: must be at most 1000000000"),
-        (
-            {"search": {"strategy": "grid", "space": {"a": "uniform(0, 1)"}, "points": 1001}},
-            "search.points: must be a whole number from 1 to 1000, or such a number for each name, "
-            "got 1001",
-        ),
-        (
-            {"num_samples": None, "search": HUGE_GRID},
-            "num_samples: is required: there are more than 1,000,000,000 configs",
-        ),
-        ({"search": {"space": dict.fromkeys(map(str, range(1001)), 1)}}, "at most 1000 hyperp"),
-    ],
+                "name": "../x",
+                "search": {"strategy": "bo", "space": {"lr": "loguniform(1, 0)"}},
+                "objective": {"metric": "loss", "mode": "mx"},
+                "scheduler": {"max_t": 10, "grace_period": 30},
+                "resources": {"cpus": -1, "gpus": float("nan")},
+                "num_samples": 0,
+                "sede": 1,
+            }
+        )
+    assert len(refused.value.faults) == 9
+
+
+REFUSED = (
+    {"search": {"space": {}}},
+    {"search": {"space": {"a": "choice([])"}}},
+    {"search": {"space": {"a.b": 1}}},
+    {
+        "training": {"model_args": {"width": 1, "depth": 2}},
+        "search": {"space": {"model_args": {"width": "choice([1])"}}},
+    },
+    {"search": {"space": {"a": 1}, "points": 3}},
+    {"num_samples": None},
+    {"scheduler": "hyperband"},
+    {"resources": {"gpus": 1.5}},
+    {"training": {"lr": 1}},
+    {"training": {"model_args": {"width": "randint(1, 9)"}}},
+    {"trainable": "nowhere"},
+    {"storage": "s3:/b"},
+    {"storage": "a\0b"},
+    {"num_samples": 10**10},
+    {"search": {"strategy": "grid", "space": {"a": "uniform(0, 1)"}, "points": 1001}},
+    {"num_samples": None, "search": HUGE_GRID},
+    {"search": {"space": dict.fromkeys(map(str, range(1001)), 1)}},
 )
-def test_build_spec_invalid_value_is_refused(change, fault):
-    assert fault in "\n".join(faults({**MINIMAL, **change}))
+
+
+@pytest.mark.parametrize("change", REFUSED)
+def test_build_spec_invalid_value_is_refused(snapshot, change):
+    with snapshot.raises(SpecError):
+        build_spec({**MINIMAL, **change})
 
 
 def test_brackets_default_to_one_except_for_bohb():

@@ -51,30 +51,23 @@ def test_settings_are_frozen():
 
 
 @pytest.mark.parametrize(
-    ("values", "fault"),
+    "values",
     [
-        ({}, "name: is required"),
-        ({"name": "x", "inner": {"size": 0}}, "inner.size: must be at least 1"),
-        ({"name": "x", "inner": {"size": "a"}}, "inner.size: must be a whole number, got 'a'"),
-        ({"name": "x", "inner": 3}, "inner: must be a mapping of keys to values, got 3; av"),
-        ({"name": 3}, "name: must be text, got 3"),
-        ({"name": "x", "rate": float("nan")}, "rate: must be a finite number"),
-        ({"name": "x", "rate": float("inf")}, "rate: must be a finite number"),
-        ({"name": "x", "rte": 1}, "rte: unknown key 'rte' (did you mean 'rate'?); available: "),
-        (
-            {"name": "x", "inner": {"sice": 1}},
-            "inner.sice: unknown key 'sice' (did you mean 'size'?); available: colour, size",
-        ),
-        (
-            {"name": "x", "inner": {"colour": "gren"}},
-            "inner.colour: unknown colour 'gren' (did you mean 'green'?); "
-            "available: blue, green, red",
-        ),
-        ({"name": "x", "inner": {"colour": 3}}, "inner.colour: must be one of the choices, got 3"),
+        {},
+        {"name": "x", "inner": {"size": 0}},
+        {"name": "x", "inner": {"size": "a"}},
+        {"name": "x", "inner": 3},
+        {"name": 3},
+        {"name": "x", "rate": float("nan")},
+        {"name": "x", "rate": float("inf")},
+        {"name": "x", "rte": 1},
+        {"name": "x", "inner": {"sice": 1}},
+        {"name": "x", "inner": {"colour": "gren"}},
+        {"name": "x", "inner": {"colour": 3}},
     ],
 )
-def test_parse_fault_names_key_rule_value_and_choices(values, fault):
-    assert faults(**values)[0].startswith(fault)
+def test_parse_fault_names_key_rule_value_and_choices(snapshot, values):
+    snapshot("\n".join(faults(**values)))
 
 
 def test_parse_keeps_all_faults_below_a_prefix():

@@ -156,63 +156,36 @@ def test_validate_settles_grace_period_once():
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    "changes",
     [
-        ({"training": {"model": "cn"}}, "training.model: unknown model 'cn' (did you mean 'cnn'?)"),
-        ({"objective": {"metric": "val_los"}}, "objective.metric: unknown metric 'val_los'"),
-        (
-            {"objective": {"limits": ["lr > 0 and memory_mib < 9", "flops <= 20"]}},
-            "objective.limits: unknown metric 'flops': the trainable does not report it; available",
-        ),
-        (
-            {"trainable": GoodLearner, "refit": True},
-            "refit: needs a Learner whose Declaration sets",
-        ),
-        ({"resources": {"cpus": 8}}, "resources.cpus: a trial cannot have more CPUs than this"),
-        ({"resources": {"cpus": 3, "workers": 2}}, "CPUs than this machine's 4 in its 2 workers"),
-        ({"resources": {"cpus": 1, "workers": 3}}, "search.space.batch_size: must be divisible by"),
-        (
-            {"trainable": GoodLearner, "resources": {"split": 2}},
-            "resources.split: must be 1 for a trainable that takes no argument `split`, got 2",
-        ),
-        (
-            {"trainable": train, "training": {}, "resources": {"workers": 2}},
-            "resources.workers: must be 1 for a plain function",
-        ),
-        ({"scheduler": "none"}, "training.epochs: is required for a Learner when there"),
-        ({"trainable": "nowhere:X"}, "cannot be imported (ModuleNotFoundError"),
-        (
-            {"trainable": "logging.config:dictConfig"},
-            "trainable: must not be of Python's standard library, got 'logging.config:dictConfig'",
-        ),
-        ({"trainable": HalfLearner, "training": {}}, "it lacks state_dict(), load_state_dict()"),
-        ({"trainable": "yaml:nodes"}, "must be a Learner class, a function that builds one"),
-        ({"trainable": two_arguments}, "must take (config), or (config, constants, *, device"),
-        ({"trainable": train}, "training: is for Learners"),
-        ({"trainable": Steps}, "is for Learners; a class of Ray Tune's gets constants as values"),
-        (
-            {"trainable": Steps, "training": {}, "resources": {"workers": 2}},
-            "resources.workers: must be 1 for a class of Ray Tune's",
-        ),
-        (
-            {"search": {"space": {"lr": "uniform(-1, 1)", "batch_size": "choice([1, 2])"}}},
-            "search.space.lr: must be above 0, got -1.0",
-        ),
+        {"training": {"model": "cn"}},
+        {"objective": {"metric": "val_los"}},
+        {"objective": {"limits": ["lr > 0 and memory_mib < 9", "flops <= 20"]}},
+        {"trainable": GoodLearner, "refit": True},
+        {"resources": {"cpus": 8}},
+        {"resources": {"cpus": 3, "workers": 2}},
+        {"resources": {"cpus": 1, "workers": 3}},
+        {"trainable": GoodLearner, "resources": {"split": 2}},
+        {"trainable": train, "training": {}, "resources": {"workers": 2}},
+        {"scheduler": "none"},
+        {"trainable": "nowhere:X"},
+        {"trainable": "logging.config:dictConfig"},
+        {"trainable": HalfLearner, "training": {}},
+        {"trainable": "yaml:nodes"},
+        {"trainable": two_arguments},
+        {"trainable": train},
+        {"trainable": Steps},
+        {"trainable": Steps, "training": {}, "resources": {"workers": 2}},
+        {"search": {"space": {"lr": "uniform(-1, 1)", "batch_size": "choice([1, 2])"}}},
     ],
 )
-def test_validate_invalid_value_is_refused(changes, fault):
-    assert faults(**changes).count(fault) == 1
+def test_validate_invalid_value_is_refused(snapshot, changes):
+    snapshot(faults(**changes), {r"/\S+/site-packages": "PACKAGES"})
 
 
-def test_validate_reports_faults_of_all_layers():
-    text = faults(
-        scheduler={"max_t": 1, "grace_period": 2},
-        training={"model": "cn"},
-        resources={"cpus": 64},
-        num_samples=0,
-    )
-    for key in ("scheduler.grace_period", "training.model", "resources.cpus", "num_samples"):
-        assert f"{key}: " in text
+def test_validate_reports_faults_of_all_layers(snapshot):
+    both = {"training": {"model": "cn"}, "resources": {"cpus": 64}}
+    snapshot(faults(scheduler={"max_t": 1, "grace_period": 2}, num_samples=0, **both))
 
 
 def test_validate_missing_data_dir_is_refused_locally(tmp_path):

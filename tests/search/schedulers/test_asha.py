@@ -22,22 +22,19 @@ def asha(max_t, grace_period, reduction_factor):
 
 
 @pytest.mark.parametrize(
-    ("raw", "fault"),
+    "raw",
     [
-        ({"reduction_factor": 1}, "reduction_factor: must be above 1, got 1"),
-        ({"max_t": 3, "grace_period": 4}, "grace_period: must be at most max_t, got 4 and 3"),
-        (
-            {"max_t": 10, "reduction_factor": 3, "brackets": 5},
-            "brackets: must be at most 4, one more than there are rungs, got 5",
-        ),
-        ({"brackets": 0}, "brackets: must be at least 1"),
-        ({"max_t": 10, "reduction_factor": 1.0000000000000002}, "more than 100 rungs up to max_t"),
-        ({"max_t": 10**9, "reduction_factor": 1.2}, "reduction_factor: must be larger"),
+        {"reduction_factor": 1},
+        {"max_t": 3, "grace_period": 4},
+        {"max_t": 10, "reduction_factor": 3, "brackets": 5},
+        {"brackets": 0},
+        {"max_t": 10, "reduction_factor": 1.0000000000000002},
+        {"max_t": 10**9, "reduction_factor": 1.2},
     ],
 )
-def test_settings_that_cannot_work_are_refused(raw, fault):
+def test_settings_that_cannot_work_are_refused(snapshot, raw):
     _, faults = parse(AshaSettings, raw)
-    assert fault in "\n".join(map(str, faults))
+    snapshot("\n".join(map(str, faults)))
 
 
 def test_rungs_multiply_from_the_grace_period():

@@ -70,49 +70,48 @@ def test_parse_space_reads_ray_grid_and_nested_choice():
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
-        ("uniform(1, 0)", "lower must be at most upper, got 1 and 0"),
-        ("loguniform(0, 1)", "lower must be above 0"),
-        ("choice([])", "at least one value"),
-        ("choice('abc')", "takes a list"),
-        ("randint(1, 1)", "no values between"),
-        ("randint(0.5, 3)", "whole numbers"),
-        ("quniform(0, 1, 0)", "q must be above 0"),
-        ("randn(0, 0)", "sd must be above 0"),
-        ("unifrm(0, 1)", "did you mean 'uniform'?"),
-        ("loguniform(1e-3 1)", "available: uniform(0, 1), loguniform(1e-4, 1e-1), randint(1, 9)"),
-        ("choice(16, 32)", "choice takes (categories)"),
-        ("choice([sgd])", "'sgd' is not a literal (number, quoted text, list, mapping)"),
-        ("uniform(0)", "takes (lower, upper)"),
-        ("uniform(0, uper=1)", "did you mean 'upper'?"),
-        ("uniform(0, 1e999)", "finite"),
-        ("uniform(0, True)", "takes numbers"),
-        ("__import__('os').system('true')", "not a literal"),
-        ("choice([open('x')])", "unknown domain 'open'"),
-        ("choice(['uniform(0, 1)'])", "an option is a value, or a mapping of names to domains"),
-        ("uniform(", "cannot be read as a domain"),
-        (f"uniform(0, {'-' * 900}x)", "cannot be read as a domain"),
-        (f"uniform(0, {10**400})", "finite numbers, at most 1e+300"),
-        (f"choice([{10**400}])", "must be plain"),
-        ("quniform(0, 1e300, 1e-300)", "more values than a float can tell apart"),
-        ("uniform(0, 1)\n2", "cannot be read as a domain"),
-        ("constant(uniform(0, 1))", "constant takes a value without domains, got"),
-        ("constant({'a': [choice([1])]})", "constant takes a value without domains, got"),
-        ("uniform(0, 1, prior=2)", "prior must lie in 0 to 1, got 2"),
-        ("uniform(0, 1, prior='a')", "uniform takes numbers, got 'a'"),
-        ("uniform(0, 1, confidence=2)", "confidence needs a prior"),
-        ("uniform(0, 1, prior=0.5, confidence=0)", "confidence must be above 0, got 0"),
-        ("choice([1, 2], prior=3)", "prior must be one of [1, 2], got 3"),
-        ("choice([True, 2], prior=1)", "prior must be one of"),
-        ("randn(0, 1, prior=0)", "argument of randn"),
-    ],
+REFUSED = (
+    "uniform(1, 0)",
+    "loguniform(0, 1)",
+    "choice([])",
+    "choice('abc')",
+    "randint(1, 1)",
+    "randint(0.5, 3)",
+    "quniform(0, 1, 0)",
+    "randn(0, 0)",
+    "unifrm(0, 1)",
+    "loguniform(1e-3 1)",
+    "choice(16, 32)",
+    "choice([sgd])",
+    "uniform(0)",
+    "uniform(0, uper=1)",
+    "uniform(0, 1e999)",
+    "uniform(0, True)",
+    "__import__('os').system('true')",
+    "choice([open('x')])",
+    "choice(['uniform(0, 1)'])",
+    "uniform(",
+    f"uniform(0, {'-' * 900}x)",
+    f"uniform(0, {10**400})",
+    f"choice([{10**400}])",
+    "quniform(0, 1e300, 1e-300)",
+    "uniform(0, 1)\n2",
+    "constant(uniform(0, 1))",
+    "constant({'a': [choice([1])]})",
+    "uniform(0, 1, prior=2)",
+    "uniform(0, 1, prior='a')",
+    "uniform(0, 1, confidence=2)",
+    "uniform(0, 1, prior=0.5, confidence=0)",
+    "choice([1, 2], prior=3)",
+    "choice([True, 2], prior=1)",
+    "randn(0, 1, prior=0)",
 )
-def test_parse_domain_invalid_text_is_refused(text, rule):
-    with pytest.raises(FaultsError) as refused:
-        parse_domain(text)
-    assert rule in str(refused.value)
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_parse_domain_invalid_text_is_refused(snapshot, number):
+    with snapshot.raises(FaultsError):
+        parse_domain(REFUSED[number])
 
 
 @given(st.text(max_size=60))

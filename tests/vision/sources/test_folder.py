@@ -17,12 +17,6 @@ def find(path):
     return SOURCE.find(str(path), None)
 
 
-def refused(path):
-    with pytest.raises(FaultsError) as error:
-        find(path)
-    return str(error.value)
-
-
 def counts(images):
     return tuple(counts_of(images.labels_N, images.splits_N, images.classes).values())
 
@@ -72,33 +66,41 @@ def test_fingerprint_changes_with_the_files(folder):
     assert len({before, changed, find(folder).fingerprint}) == 3
 
 
-def test_find_of_a_missing_folder_suggests_the_nearest(folder):
-    assert "'photos'" in refused(folder.parent / "phots")
-    assert "must be a folder" in refused(folder / "rose" / "0000.jpg")
+def test_find_of_a_missing_folder_suggests_the_nearest(snapshot, folder):
+    with snapshot.raises(FaultsError):
+        find(folder.parent / "phots")
+    with snapshot.raises(FaultsError):
+        find(folder / "rose" / "0000.jpg")
 
 
-def test_find_rejects_folders_without_classes_or_images(tmp_path, folder):
+def test_find_rejects_folders_without_classes_or_images(snapshot, tmp_path, folder):
     (tmp_path / "empty").mkdir()
-    assert "at least two classes" in refused(tmp_path / "empty")
+    with snapshot.raises(FaultsError):
+        find(tmp_path / "empty")
     (folder / "lily").mkdir()
     (folder / "lily" / "a.heic").write_text("x")
-    assert "class 'lily' has no images" in refused(folder)
+    with snapshot.raises(FaultsError):
+        find(folder)
 
 
-def test_find_rejects_mixed_layouts(tmp_path):
+def test_find_rejects_mixed_layouts(snapshot, tmp_path):
     for name in ("train", "val", "valid"):
         photos.write(tmp_path / name)
-    assert "two folders of one split: train, val, valid" in refused(tmp_path)
+    with snapshot.raises(FaultsError):
+        find(tmp_path)
     (tmp_path / "valid").rename(tmp_path / "extra")
-    assert "no split: extra" in refused(tmp_path)
+    with snapshot.raises(FaultsError):
+        find(tmp_path)
     (tmp_path / "extra").rename(tmp_path / ".extra")
     (tmp_path / "val" / "rose").rename(tmp_path / "val" / "lily")
-    assert "without a training image: lily" in refused(tmp_path)
+    with snapshot.raises(FaultsError):
+        find(tmp_path)
     (tmp_path / "train").rename(tmp_path / "test")
-    assert "no `train` beside test, val" in refused(tmp_path)
+    with snapshot.raises(FaultsError):
+        find(tmp_path)
 
 
-def test_find_follows_links(tmp_path, folder):
+def test_find_follows_links(snapshot, tmp_path, folder):
     (tmp_path / "other.jpg").write_bytes((folder / "rose" / "0000.jpg").read_bytes())
     (folder / "rose" / "x.jpg").symlink_to(tmp_path / "other.jpg")
     (folder / "rose" / "gone.jpg").symlink_to(tmp_path / "gone.jpg")
@@ -106,7 +108,8 @@ def test_find_follows_links(tmp_path, folder):
     assert counts(find(folder))[0] == (10, 11, 11, 10)
     (folder / "lily").unlink()
     (folder / "rose" / "loop").symlink_to(folder / "rose")
-    assert "cannot be read" in refused(folder)
+    with snapshot.raises(FaultsError):
+        find(folder)
 
 
 def test_find_ignores_what_a_mac_adds_to_an_archive(folder):
@@ -114,13 +117,16 @@ def test_find_ignores_what_a_mac_adds_to_an_archive(folder):
     assert "__MACOSX" not in find(folder).classes
 
 
-def test_find_rejects_photos_that_need_another_layout_or_format(tmp_path):
+def test_find_rejects_photos_that_need_another_layout_or_format(snapshot, tmp_path):
     photos.write(tmp_path / "flat", classes=("",))
-    assert "no sub-folder for each class" in refused(tmp_path / "flat")
+    with snapshot.raises(FaultsError):
+        find(tmp_path / "flat")
     photos.write(tmp_path / "same", classes=("a", "cat"))
     (tmp_path / "same" / "cat ").mkdir()
-    assert "two classes that look the same: 'cat' and 'cat '" in refused(tmp_path / "same")
+    with snapshot.raises(FaultsError):
+        find(tmp_path / "same")
     photos.write(tmp_path / "phone", classes=("a",))
     (tmp_path / "phone" / "b").mkdir()
     (tmp_path / "phone" / "b" / "1.HEIC").touch()
-    assert "no images but 1 .heic: convert" in refused(tmp_path / "phone")
+    with snapshot.raises(FaultsError):
+        find(tmp_path / "phone")

@@ -71,15 +71,7 @@ def test_find_of_a_saved_folder_has_one_split(played, tmp_path):
     assert find(str(tmp_path / "saved"), tmp_path).splits_N.tolist() == [0] * 12
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "rule"),
-    [
-        ("gone/gone", DataError, "hf:gone/gone cannot be had: the hub does not answer"),
-        ("no/train", FaultsError, "must have a split `train`, got 'no/train'; available: unsuper"),
-        ("other/columns", FaultsError, "one of ClassLabel, has text (Value), kind (ClassLabel)"),
-    ],
-)
-def test_find_rejects_unusable_data_sets(played, tmp_path, name, kind, rule):
-    with pytest.raises(kind) as error:
+@pytest.mark.parametrize("name", ["gone/gone", "no/train", "other/columns"])
+def test_find_rejects_unusable_data_sets(snapshot, played, tmp_path, name):
+    with snapshot.raises(DataError, FaultsError):
         find(name, tmp_path)
-    assert rule in str(error.value)

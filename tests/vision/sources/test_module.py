@@ -52,12 +52,6 @@ def find_value(monkeypatch):
     return images
 
 
-def refused(find_value, value):
-    with pytest.raises(FaultsError) as error:
-        find_value(value)
-    return str(error.value)
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -94,27 +88,28 @@ def test_find_takes_user_splits(find_value):
 
 
 @pytest.mark.parametrize(
-    ("value", "rule"),
+    "value",
     [
-        (3, "must return (images, labels), a map-style Dataset"),
-        ((PIXELS, LABELS[:3]), "has 12 images and 3 labels"),
-        ({"train": (PIXELS, LABELS), "extra": 1}, "must map train, val and test, got train, extra"),
-        ({"val": (PIXELS, LABELS)}, "must have training images of every class"),
-        ([1, 2, 3], "its items must be (image, label)"),
-        ((PIXELS / 255, LABELS), "array of uint8"),
-        ((PIXELS, [0] * 12), "at least two classes"),
-        ((PIXELS, LABELS, ["train"] * 11), "its splits must name train, val or test"),
-        ((PIXELS, LABELS, ["train"] * 11 + ["x"]), "its splits must name train, val or test"),
-        ((PIXELS[:0], []), "has no images"),
-        (lambda: 1 / 0, "raised ZeroDivisionError: division by zero"),
+        3,
+        (PIXELS, LABELS[:3]),
+        {"train": (PIXELS, LABELS), "extra": 1},
+        {"val": (PIXELS, LABELS)},
+        [1, 2, 3],
+        (PIXELS / 255, LABELS),
+        (PIXELS, [0] * 12),
+        (PIXELS, LABELS, ["train"] * 11),
+        (PIXELS, LABELS, ["train"] * 11 + ["x"]),
+        (PIXELS[:0], []),
+        lambda: 1 / 0,
         *(
-            ((PIXELS, [label, *LABELS[1:]]), "a number or a name as label of each image")
+            (PIXELS, [label, *LABELS[1:]])
             for label in (float("nan"), None, [0, 1], 1j, np.eye(3)[0])
         ),
     ],
 )
-def test_find_rejects_other_results(find_value, value, rule):
-    assert rule in refused(find_value, value)
+def test_find_rejects_other_results(snapshot, find_value, value):
+    with snapshot.raises(FaultsError):
+        find_value(value)
 
 
 def test_find_with_a_first_grey_image_looks_for_colours(find_value):
@@ -123,13 +118,14 @@ def test_find_with_a_first_grey_image_looks_for_colours(find_value):
     assert find_value(([image.convert("L") for image in images], LABELS)).channels == 1
 
 
-def test_read_of_another_label_raises(find_value):
+def test_read_of_another_label_raises(snapshot, find_value):
     class Shifted(Named):
         def __getitem__(self, number):
             image, label = self.items[number]
             return image, (label + 1) % 3
 
-    assert "it has label 1, and among all 0" in refused(find_value, Shifted())
+    with snapshot.raises(FaultsError):
+        find_value(Shifted())
 
     class Transformed(Shifted):
         target_transform = staticmethod(lambda label: (label + 1) % 3)
@@ -137,15 +133,7 @@ def test_read_of_another_label_raises(find_value):
     assert find_value(Transformed()).labels_N.tolist() == [(label + 1) % 3 for label in LABELS]
 
 
-@pytest.mark.parametrize(
-    ("path", "rule"),
-    [
-        ("no_such_module:load", "cannot be imported"),
-        ("photos:CLASSES", "must be a function"),
-        ("os:getcwd", "must not be of Python's standard library"),
-    ],
-)
-def test_import_loader_rejects_what_is_no_function(path, rule):
-    with pytest.raises(FaultsError) as error:
+@pytest.mark.parametrize("path", ["no_such_module:load", "photos:CLASSES", "os:getcwd"])
+def test_import_loader_rejects_what_is_no_function(snapshot, path):
+    with snapshot.raises(FaultsError):
         import_loader(path)
-    assert rule in str(error.value)
