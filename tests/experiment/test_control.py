@@ -10,6 +10,7 @@ from tuner.errors import SpecError, UsageError
 from tuner.experiment import control as controls
 from tuner.experiment.control import control_of, request, requested
 from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.remote.lease import acquire
 from tuner.experiment.remote.objects import Objects
 from tuner.places import ROOT, local
 
@@ -110,12 +111,11 @@ def test_request_in_a_store_is_an_object(tmp_path, monkeypatch):
     monkeypatch.setenv(ROOT, str(tmp_path / "copies"))
     url = f"memory://{uuid4().hex}/runs"
     here = ExperimentFolder(make_folder(local(url) / "digits"))
-    (here.path / "journal.jsonl").touch()
-    Objects(f"{url}/digits").upload(here.path / "experiment.json", "experiment.json")
-    monkeypatch.setattr(ExperimentFolder, "is_driven", True)
-    monkeypatch.setattr(ExperimentFolder, "refresh", lambda self: None)
+    objects = Objects(f"{url}/digits")
+    objects.upload(here.path / "experiment.json", "experiment.json")
+    acquire(objects, lambda: 0, warn=print)
     request_id = request(here, control_of("pause"))
-    assert Objects(f"{url}/digits").names(controls.FOLDER) == [f"control/{request_id}.json"]
+    assert objects.names(controls.FOLDER) == [f"control/{request_id}.json"]
     assert not (here.path / "control").exists()
     monkeypatch.setenv(ROOT, str(tmp_path / "copies elsewhere"))
     [requests] = requested(ExperimentFolder(local(url) / "digits"))
