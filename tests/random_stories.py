@@ -131,16 +131,21 @@ def written(story, folder, *, content=lambda number, epoch: b"weights", **spec):
     document = json.loads(path.read_text())
     path.write_text(json.dumps(document | {VALIDATION: {"images": 100, "baseline": 0.1}}))
     for number, trial in enumerate(story.trials):
-        failed = ("exception", "ValueError: no") if trial.status == "failed" else None
-        config = DEFAULT if number == 0 else trial.config
-        trial_id = writer.trial(number, trial.reports, config=config, end=None)
-        for epoch in trial.checkpoints:
-            writer.checkpoint(trial_id, epoch, content(number, epoch))
-        if trial.status:
-            extra = {"error": {"kind": failed[0], "message": failed[1]}} if failed else {}
-            writer.add("trial_ended", trial_id=trial_id, status=trial.status, **extra)
+        write_trial(writer, number, trial, content)
     writer.end()
     return Results(folder)
+
+
+def write_trial(writer, number, trial, content):
+    """Journal a trial of a story; the first trial has the default config."""
+    failed = ("exception", "ValueError: no") if trial.status == "failed" else None
+    config = DEFAULT if number == 0 else trial.config
+    trial_id = writer.trial(number, trial.reports, config=config, end=None)
+    for epoch in trial.checkpoints:
+        writer.checkpoint(trial_id, epoch, content(number, epoch))
+    if trial.status:
+        extra = {"error": {"kind": failed[0], "message": failed[1]}} if failed else {}
+        writer.add("trial_ended", trial_id=trial_id, status=trial.status, **extra)
 
 
 def said(command, folder, *options):

@@ -10,10 +10,15 @@ from synthetic import Writer, ended, make_folder
 
 from tuner.cli import keep
 from tuner.errors import SpecError, UsageError
+from tuner.experiment.files import REFITTED
+from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
-from tuner.experiment.results.confirmation import confirmation_of, prunable, renamed
+from tuner.experiment.results.confirmation import confirmation_of, link, prunable, renamed
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
+from tuner.search.retraining import refitting_spec
+from tuner.search.run import describe
+from tuner.spec.code import IMAGE_CLASSIFIER
 
 
 def test_tag_adds_shows_and_removes(digits):
@@ -123,6 +128,20 @@ def test_rename_confirmed_or_confirming_experiment_is_refused(snapshot, tmp_path
     with snapshot.raises(UsageError):
         renamed(Described(tmp_path / name), "other")
     assert confirmation_of(Results(search.folder))
+
+
+@pytest.mark.parametrize("name", ["digits", "digits-refit"])
+def test_rename_of_an_experiment_or_the_refit_that_is_handed_over_is_refused(
+    snapshot, tmp_path, name
+):
+    search = searched(tmp_path / "digits", {0.1: 0.9}, trainable=IMAGE_CLASSIFIER, refit=True)
+    spec = refitting_spec(search)
+    ExperimentFolder(spec.folder).create(describe(spec))
+    link(search, spec.name, REFITTED)
+    with snapshot.raises(UsageError):
+        renamed(Described(tmp_path / name), "other")
+    search.files.remove_file(REFITTED)  # as a refit that the search does not hand over
+    assert renamed(Described(tmp_path / name), "other").name == "other"
 
 
 def test_prunable_keeps_leaders_and_unfinished_trials(tmp_path):

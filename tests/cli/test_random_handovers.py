@@ -7,23 +7,27 @@ import io
 import json
 from dataclasses import replace
 from math import isclose
+from typing import ClassVar
 
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from random_stories import DEFAULT, LIMITS, REPORT, STORIES, said, spec_of, written
+from random_stories import DEFAULT, LIMITS, REPORT, STORIES, said, spec_of, write_trial, written
 from safetensors.torch import load_file
 from synthetic import TRAINABLE, Writer
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
+from tuner.experiment.files import REFITTED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.comparison import compare
 from tuner.experiment.results.confirmation import link
+from tuner.experiment.results.results import Results
 from tuner.search.retraining import confirming_spec, refitting_spec
 from tuner.search.run import describe
 from tuner.search.warm_start import warm_start_of
 from tuner.spec.code import IMAGE_CLASSIFIER
+from tuner.spec.declaration import Declaration
 from tuner.spec.experiment import build_spec
 from tuner.vision.export.soup import soup
 from tuner.vision.image_classifier import ImageClassifier
@@ -42,13 +46,13 @@ def state(*numbers):
 
 
 def exported(folder, to, *options):
-    """(trial number, epoch) whose model is exported, or None where there is none."""
+    """The numbers of the exported model, first its trial and epoch; None where there is none."""
     if not said("export", folder, "--to", str(to), *options)[0]:
         assert not to.exists()
         return None
     config = json.loads((to / "config.json").read_text())
     model = load_file(to / "model.safetensors")["numbers"].tolist()
-    assert model == [int(config["trial_id"]), config["epoch"]]
+    assert model[:2] == [int(config["trial_id"]), config["epoch"]]
     return tuple(model)
 
 
@@ -180,6 +184,133 @@ def test_refit_trains_what_a_plain_reading_finds(story, folds, number, tmp_path_
         None,
         (),
     )
+
+
+def retrain(spec, trials, content):
+    """The experiment that retrains, as its trials (whether completed, reports) have gone.
+
+    content: the bytes of a trial's checkpoint of an epoch.
+    """
+    ExperimentFolder(spec.folder).create(describe(spec))
+    writer = Writer(spec.folder)
+    for number, (is_completed, reports) in enumerate(trials):
+        leader, seed = divmod(number, len(spec.search.seeds))
+        varied = {"config": spec.search.configs[leader], "seed": spec.search.seeds[seed]}
+        writer.add("trial_started", trial_id=f"{number:05}", **varied)
+        for epoch, report in enumerate(reports, 1):
+            writer.add("result", trial_id=f"{number:05}", epoch=epoch, metrics=report)
+            writer.checkpoint(f"{number:05}", epoch, content(number, epoch))
+        status = "completed" if is_completed else "interrupted"
+        writer.add("trial_ended", trial_id=f"{number:05}", status=status)
+    writer.end()
+
+
+class AllData(Declaration):
+    refit: ClassVar = {"all_data": True}
+
+
+class Refittable:
+    declaration = AllData()
+
+
+REFITS = st.fixed_dictionaries(
+    {
+        "is_linked": st.sampled_from([True, True, False]),
+        "number": st.sampled_from([-1, -1, -1, *range(14)]),  # -1: what validation chooses
+        "completed": st.lists(st.booleans(), min_size=1, max_size=2),  # of each seed
+    }
+)
+CONFIRMED = st.lists(st.sampled_from([0.2, 0.4, 0.6, 0.8]), min_size=2, max_size=2, unique=True)
+
+
+@FEW
+@given(
+    story=STORIES,
+    later=STORIES,
+    acts=st.lists(REFITS | CONFIRMED | st.just("more trials"), min_size=1, max_size=4),
+)
+def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
+    story, later, acts, tmp_path_factory
+):
+    place = tmp_path_factory.mktemp("refitted")
+    if any(isinstance(act, list) for act in acts):  # so that all leaders may be retrained
+        story = replace(story, limits=(), from_epoch=None, others=())
+    fields = {
+        "trainable": f"{__name__}:Refittable",
+        "training": {},
+        "scheduler": {"name": "none", "max_t": 4},
+        "storage": str(place),
+        "refit": True,
+    }
+    folder = written(story, place / "x", content=state, **fields).folder
+    refits = []  # (name, is linked, whose model: experiment, trial and epoch, how it has ended)
+    confirmation = None  # (its name, trial and epoch that are chosen, the trials that it is of)
+    names = {"x"}
+    for act in acts:
+        results = Results(folder)
+        if not story.best():
+            break
+        if act == "more trials":
+            story = replace(story, trials=[*story.trials, *later.trials])
+            writer = Writer(folder, resumed=True)
+            for number, trial in enumerate(later.trials, len(results.trials)):
+                write_trial(writer, number, trial, state)
+            writer.end()
+        elif isinstance(act, list):
+            leaders = leaders_of(story, 2)
+            spec = confirming_spec(results, top=len(leaders), seeds=1)
+            values = act[: len(leaders)]
+            trials = [(True, [{"val_accuracy": value, "ms": 1}]) for value in values]
+            retrain(spec, trials, lambda number, epoch: state(number, epoch, -1))
+            link(results, spec.name)
+            chosen = min(range(len(values)), key=lambda number: story.sign * values[number])
+            confirmation = spec.name, chosen, {number for number, _ in leaders}
+            names.add(spec.name)
+        else:
+            number = act["number"] if act["number"] < len(story.trials) else -1
+            if number >= 0 and not story.trials[number].reports:
+                continue
+            seeds = len(act["completed"])
+            trial_id = None if number < 0 else str(number)
+            spec = refitting_spec(results, trial_id=trial_id, seeds=seeds)
+            reports = [{"epochs_trained": float(epoch + 1)} for epoch in range(spec.epochs)]
+            trials = [(done, reports if done else reports[:-1]) for done in act["completed"]]
+            kind = len(refits)
+            retrain(spec, trials, lambda number, epoch, kind=kind: state(number, epoch, kind))
+            if act["is_linked"]:
+                link(results, spec.name, REFITTED)
+            of = spec.refits.name, int(spec.refits.trial_id), spec.refits.epoch
+            last = 0, spec.epochs, kind
+            refits.append((spec.name, act["is_linked"], of, act["completed"][0], last))
+            names.add(spec.name)
+    best = story.best()
+    expected = validated = None
+    if best:
+        validated = "x", best[0], best[1]
+        expected = (
+            (best[0], story.checkpoint(best[0])) if story.trials[best[0]].checkpoints else None
+        )
+        if confirmation and best[0] in confirmation[2]:
+            validated = confirmation[0], confirmation[1], 1
+            expected = confirmation[1], 1, -1
+    refit = None
+    for name, is_linked, of, is_completed, model in refits:  # the newest one counts
+        if is_linked and is_completed and of == validated:
+            refit, expected = name, model
+    assert exported(folder, place / "model") == expected
+    shown = json.loads(said("show", folder, "--json")[1])
+    assert shown.get("refit") == refit
+    assert said("report", folder, "--format", "json")[0]
+    kept = {name for name, is_linked, *_ in refits if is_linked}
+    if confirmation:
+        kept |= {name for name in names if name.startswith("x-confirm")}
+    if kept:
+        kept.add("x")
+    for name in names:
+        is_renamed, _ = said("rename", place / name, f"other-{name}")
+        assert is_renamed == (name not in kept)
+        if is_renamed:
+            (place / f"other-{name}").rename(place / name)
 
 
 @given(stories=st.tuples(STORIES, STORIES), limits=st.sets(st.sampled_from(LIMITS), max_size=2))

@@ -4,7 +4,7 @@ That experiment is a grid of the leaders' configs by the seeds; the search's con
 it. The leader with the best mean validation value is chosen, and of its retrained models the one
 that validates best. A confirmation that is gone, unfinished, or older than the leader counts as
 none. The best of an experiment is its confirmed leader, or else its best trial. What a confirmation
-needs is neither renamed nor pruned.
+or a refit needs is neither renamed nor pruned.
 """
 
 from __future__ import annotations
@@ -277,6 +277,12 @@ def refit_of(results: Results) -> Results | None:
     return None
 
 
+def awaits_refit(results: Results) -> bool:
+    """Whether the spec asks for a refit of the model that validation chooses, and there is none."""
+    wants = bool(results.document["spec"].get("refit") and results.ranked)
+    return wants and refit_of(results) is None
+
+
 def is_trained(refit: Results) -> bool:
     """Whether the model of a refit has trained to its end."""
     first = next(iter(refit.trials.values()), None)
@@ -403,16 +409,33 @@ def _record(trial_id: str) -> str:
 def renamed(experiment: Described, name: str) -> Described:
     """Rename the folder, and the spec in experiment.json.
 
-    Raises SpecError for an invalid name, UsageError for a confirmed or confirming experiment, and
-    as `ExperimentFolder.rename`.
+    Raises SpecError for an invalid name, UsageError for an experiment that others name, and as
+    `ExperimentFolder.rename`.
     """
     spec = {**experiment.document["spec"], "name": name}
     build_spec(spec, "the new name", recorded=True)
     if experiment.is_confirmation or any(folder.exists() for folder in linked(experiment)):
         raise UsageError(f"{experiment.name} has a confirmation or is one: such keep their names")
+    is_refitted = any(folder.exists() for folder in linked(experiment, REFITTED))
+    if is_refitted or _is_handed_over(experiment):
+        rule = "has a refit that is handed over for it, or is one: such keep their names"
+        raise UsageError(f"{experiment.name} {rule}")
     files = experiment.files.rename(name)
     files.write(EXPERIMENT, {**experiment.document, "spec": spec})
     return Described(files.path)
+
+
+def _is_handed_over(experiment: Described) -> bool:
+    """Whether it is a refit that its search names."""
+    search = experiment
+    try:
+        for key in ("refits", "confirms"):  # of a trial of the search, or of its confirmation
+            if retrained := search.document["spec"].get(key):
+                search = Described(search.folder.with_name(retrained["name"]))
+    except (TunerError, ValueError, KeyError, TypeError):  # gone, or an edited experiment.json
+        return False
+    names = {folder.name for folder in linked(search, REFITTED)}
+    return search is not experiment and experiment.files.name in names
 
 
 class Pruned(NamedTuple):
