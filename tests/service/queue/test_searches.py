@@ -1,15 +1,22 @@
 """What a runner knows of a search that runs, and what becomes of one that has ended."""
 
 import pytest
+from confirmed import FOUND, searched
 from synthetic import OWNER, Writer, make_folder
 
+from tuner.experiment.files import REFITTED
+from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
+from tuner.experiment.results.confirmation import link
+from tuner.search.retraining import refitting_spec
+from tuner.search.run import describe
 from tuner.service.queue import searches
 from tuner.service.queue.entries import COMPLETED, FAILED, INTERRUPTED, Entry, Queue
 from tuner.service.queue.searches import (
     AGAIN,
     Search,
     amounts_of,
+    is_at_work,
     left_of,
     outcome_of,
     spec_of,
@@ -17,6 +24,7 @@ from tuner.service.queue.searches import (
     why_of,
 )
 from tuner.service.queue.shares import Amounts, Demand
+from tuner.spec.code import IMAGE_CLASSIFIER
 
 SPEC = {
     "name": "a",
@@ -181,6 +189,24 @@ def test_outcome_of_journal(tmp_path, end, trials, came_to):
     else:
         writer.end(end)
     assert outcome_of(writer.folder) == came_to
+
+
+def test_search_ends_with_its_refit(tmp_path):
+    found = searched(tmp_path / "a", FOUND, trainable=IMAGE_CLASSIFIER, refit=True)
+    adopted = search(tmp_path)
+    adopted.read()
+    assert adopted.has_ended
+    assert outcome_of(found.folder) is None  # killed before its refit
+    spec = refitting_spec(found)
+    ExperimentFolder(spec.folder).create(describe(spec))
+    link(found, spec.name, REFITTED)
+    writer = Writer(spec.folder)
+    assert is_at_work(found.files)
+    assert not adopted.has_ended
+    writer.trial(0, [{"epochs_trained": 2}], config=spec.search.configs[0])
+    writer.end()
+    assert adopted.has_ended
+    assert outcome_of(found.folder) == COMPLETED
 
 
 @pytest.mark.parametrize(("share", "counts"), [(0.25, 0.25), (0.6, 1), (0.4, 0.5), (0.3, 1 / 3)])

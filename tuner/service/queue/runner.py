@@ -33,6 +33,7 @@ from tuner.service.queue.entries import COMPLETED, FAILED, Entry, Queue
 from tuner.service.queue.searches import (
     AGAIN,
     Search,
+    is_at_work,
     outcome_of,
     spec_of,
     started,
@@ -166,7 +167,7 @@ class Runner:
             if name not in self._searches and (not entry.claimed or self._is_free(name))
         ]
         for name in free:
-            if entries[name].begun and self._queue.experiment(name).is_driven:
+            if entries[name].begun and is_at_work(self._queue.experiment(name)):
                 self._adopt(name)
         demands = {name: self._demand_of(name) for name in free if name not in self._searches}
         self._share([demand for demand in demands.values() if demand])
@@ -280,7 +281,7 @@ class Runner:
         """End an entry whose driver has ended, or leave it to be resumed."""
         name, process = search.entry.name, search.process
         folder = self._queue.experiment(name)
-        if process is not None and folder.is_driven:  # another driver was faster
+        if process is not None and is_at_work(folder):  # another driver was faster
             search.process = None
             return
         if folder.is_taken:

@@ -16,9 +16,13 @@ import psutil
 from tuner.errors import ExperimentError, JournalError, TunerError, UsageError
 from tuner.experiment import events
 from tuner.experiment.control import control_of, request
+from tuner.experiment.files import REFITTED
+from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail, last_event
 from tuner.experiment.remote.lease import Lease
+from tuner.experiment.results.confirmation import awaits_refit, linked
+from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
 from tuner.service.queue.entries import COMPLETED, ERROR, FAILED, INTERRUPTED, Entry, Queue
 from tuner.service.queue.shares import Amounts, Demand
@@ -110,7 +114,8 @@ class Search:
     def has_ended(self) -> bool:
         if self.process is not None:
             return self.process.poll() is not None
-        return not self._folder.is_driven
+        # After the search its driver trains a refit, and measures the model
+        return self._adopted_driver() is None and not is_at_work(self._folder)
 
     def read(self) -> None:
         with suppress(JournalError, OSError):  # not yet created; a damaged one ends its driver
@@ -207,14 +212,27 @@ def verdict(
     return FAILED
 
 
+def is_at_work(folder: ExperimentFolder) -> bool:
+    """Whether a live driver has the search, or the refit with which it ends."""
+    if folder.is_driven:
+        return True
+    refits: list[Path] = []
+    with suppress(TunerError):  # it does not exist yet, or is damaged
+        refits = linked(Described(folder.path), REFITTED)
+    return any(ExperimentFolder(path).is_driven for path in refits)
+
+
 def outcome_of(folder: Path) -> str | None:
-    """The outcome of a search by its journal; None: it was killed."""
+    """The outcome of a search by its journal; None: it was killed, or its refit is not there."""
     event = last_event(folder) or {}
     if event.get("event") != events.EXPERIMENT_ENDED:
         return None
     if event.get("status") == events.COMPLETED:
         with suppress(TunerError):
-            return COMPLETED if Results(folder).top(1) else FAILED
+            results = Results(folder)
+            if awaits_refit(results):
+                return None
+            return COMPLETED if results.top(1) else FAILED
     return INTERRUPTED if event.get("status") == INTERRUPTED else FAILED
 
 
