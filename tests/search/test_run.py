@@ -10,9 +10,11 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import JournalError, SpecError, UsageError
+from tuner.experiment.results.results import Results
 from tuner.search import run as driver
 from tuner.search import tune_run
 from tuner.search.resuming import Extension
+from tuner.search.retraining import refit
 from tuner.search.run import describe, resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec
 from tuner.spec.validation import validate
@@ -100,6 +102,11 @@ def test_resume_experiment_with_other_images_is_refused(
     (folder / "rose" / "0001.jpg").unlink()
     with snapshot.raises(UsageError):
         resume_experiment(spec.folder)
+    writer = Writer(spec.folder)
+    writer.trial(0, [{"val_loss": 0.5}], config={"lr": 0.1})
+    writer.end()
+    with snapshot.raises(UsageError):
+        refit(Results(spec.folder))
 
 
 def test_resume_experiment_takes_a_folder_that_was_moved(spec, searches, tmp_path):

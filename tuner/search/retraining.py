@@ -12,6 +12,7 @@ of the last epoch, and of several seeds that of the first, the seed of the searc
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tuner.experiment.events import COMPLETED, RUNNING
 from tuner.experiment.files import REFITTED
 from tuner.experiment.results.confirmation import (
     Confirmation,
+    awaits_refit,
     is_trained,
     leaders,
     link,
@@ -36,12 +38,14 @@ from tuner.experiment.storage import experiment_folders, free_name
 from tuner.experiment.trials import TrialRecord
 from tuner.places import LOCAL
 from tuner.search.resuming import Extension, trainable_of
-from tuner.search.run import resume_experiment, run_experiment
+from tuner.search.run import refuse_changed_data, resume_experiment, run_experiment
 from tuner.search.stopping import refit_s
 from tuner.spec.declaration import declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.spec.validation import Machine, validate
+
+_log = logging.getLogger(__name__)
 
 _CONFIRM, _REFIT = "-confirm", "-refit"  # endings of the experiment's name
 _LONGEST = 90  # characters of the search's name that go into it
@@ -53,8 +57,8 @@ def confirm(
     """Retrain the `top` leaders with `seeds` fresh seeds each, and compare them.
 
     An equal earlier confirmation is read or resumed. address: of Ray. trainable: as for
-    `resume_experiment`. Raises UsageError for a running search or a confirmation, SpecError for a
-    missing trainable, NoUsableTrialError without a leader, and as `run_experiment`.
+    `resume_experiment`. Raises UsageError for a running search, a confirmation or changed images,
+    SpecError for a missing trainable, NoUsableTrialError without a leader, and as `run_experiment`.
     """
     spec = confirming_spec(results, top=top, seeds=seeds)
     if trainable is not None:
@@ -95,10 +99,8 @@ def refit_at_end(results: Results, *, address: str = LOCAL) -> Results | None:
     None, too, if it has not come to its end: it may take twice what the search has left for it.
     Raises as `refit` does.
     """
-    if results.status != COMPLETED or not (results.spec.refit and results.ranked):
-        return None
-    if refit := refit_of(results):
-        return refit
+    if results.status != COMPLETED or not awaits_refit(results):
+        return refit_of(results)
     spec = refitting_spec(results)
     if results.spec.time_budget_s:
         spec = spec.replace(time_budget_s=2 * refit_s(results.spec, results.history))
@@ -231,6 +233,9 @@ def _retrained(
     before = _first_equal(spec, earlier)
     if before is not None and before.status == COMPLETED and (spec.confirms or is_trained(before)):
         return before
+    for warning in spec.pin_data():
+        _log.warning(warning)
+    refuse_changed_data(spec, results.document, results.name)
     with cluster.connect(address, spec=spec):
         if before is not None:
             more = Extension(time_budget_s=spec.time_budget_s)

@@ -96,11 +96,7 @@ def resume_experiment(
     raw = {**extended["spec"], **moved}
     spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine(), recorded=True)
     _pin_data(spec)
-    if document.get(DATA, spec.pinned.content) != spec.pinned.content:
-        raise UsageError(
-            f"the data of {files.name} has changed since it began "
-            f"({spec.training.get('dataset')}): restore it, or begin a new search"
-        )
+    refuse_changed_data(spec, document, files.name)
     if cluster.is_connected():
         cluster.admit(spec)
     is_changed = extended != document or (trainable is not None and spec.trainable != recorded)
@@ -114,6 +110,18 @@ def resume_experiment(
         lengths=lengths_of(extended, spec),
         has_grown=has_grown(extended, files.name),
     )
+
+
+def refuse_changed_data(spec: ValidatedSpec, document: Mapping[str, Any], name: str) -> None:
+    """Raise UsageError unless the data of `spec`, pinned, is that of the experiment `name`.
+
+    document: its experiment.json.
+    """
+    if document.get(DATA, spec.pinned.content) != spec.pinned.content:
+        raise UsageError(
+            f"the data of {name} has changed since it began "
+            f"({spec.training.get('dataset')}): restore it, or begin a new search"
+        )
 
 
 def _targets_left(recorded: Mapping[str, Any]) -> list[str]:
