@@ -5,10 +5,12 @@ import json
 
 import pytest
 from commands import A_FUNCTION, CONNECT, GOOD, call, text_of, tuner
+from confirmed import FOUND, searched
 from synthetic import Writer, make_folder
 
 from tuner.experiment.folder import ExperimentFolder
 from tuner.search.resuming import Extension
+from tuner.spec.code import IMAGE_CLASSIFIER
 
 
 @pytest.fixture
@@ -51,6 +53,17 @@ def test_run_of_a_bad_spec_shows_every_fault(here):
     assert "search.strategy: unknown search 'bo'" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(here.iterdir())
+
+
+def test_resume_says_that_a_refit_has_not_come_to_its_end(here, no_ray, monkeypatch):
+    searched(here / "results" / "digits", FOUND, trainable=IMAGE_CLASSIFIER, refit=True)
+    monkeypatch.setattr("tuner.search.retraining.run_experiment", lambda spec: None)
+    done = call("resume", "digits", "--no-evaluate")
+    assert done.return_value == 3  # one of its trials has failed
+    assert (
+        "warning: the refit has not come to its end, so the best trial stays the model; "
+        "go on with: tuner resume digits"
+    ) in done.stderr
 
 
 @pytest.fixture

@@ -90,11 +90,18 @@ def run(
 
 def _refit(results: Results, address: str) -> Results | None:
     """Refit the best trial on the Ray at `address`, where the spec wants that."""
+    from tuner.experiment.results.confirmation import awaits_refit
+    from tuner.reporting.experiment_text import resume_with
     from tuner.search.retraining import refit_at_end
 
-    if results.spec.refit and results.ranked:
+    if awaits_refit(results):
         warn("training the best config on training and validation images")
-    return refit_at_end(results, address=address)
+    refit = refit_at_end(results, address=address)
+    if refit is None and awaits_refit(results):
+        go_on = resume_with(results.folder, results.spec.trainable)
+        why = "the refit has not come to its end, so the best trial stays the model"
+        warn(f"warning: {why}; go on with: {go_on}")
+    return refit
 
 
 def _warn(warnings: Iterable[str]) -> None:
@@ -146,7 +153,7 @@ def resume(
     would give the recorded trials another meaning is refused.
     """
     from tuner.cluster import connect as cluster
-    from tuner.experiment.results.confirmation import refit_of
+    from tuner.experiment.results.confirmation import awaits_refit, refit_of
     from tuner.experiment.results.described import Described
     from tuner.experiment.storage import find_experiment
     from tuner.search.resuming import Extension, finished, trainable_of
@@ -162,14 +169,14 @@ def resume(
         settings["max_concurrent"] = max_concurrent
     more = Extension(add_samples or 0, time_budget, changes=settings, **extension)
     results = finished(before.folder, more)
-    refit = refit_of(results) if results else None
-    if results and (refit or not results.spec.refit):
+    if results and not awaits_refit(results):
         from tuner.reporting.experiment_text import nothing_left
 
         click.echo(nothing_left(results), err=as_json)
         if as_json:
             if evaluate:
                 admit_experiment(before, trust=trust)
+            refit = refit_of(results)
             return print_outcome(results, refit, evaluate=evaluate, as_json=True)
         return exit_code(results)
     trainable_of(before.spec.trainable, None, before.folder)  # refused before Ray is started
