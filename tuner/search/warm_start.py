@@ -155,7 +155,7 @@ def _of_several(spec: ExperimentSpec) -> tuple[WarmStart, bool]:
         notes.insert(0, f"{amount_of(len(tried), 'trial')} of the same task {verb}")
     portfolio: tuple[dict[str, Value], ...] = ()
     if not isinstance(spec.search, GridSettings):
-        portfolio = _portfolio_of(spec, sources.values())
+        portfolio = _portfolio_of(spec, sources.values(), tried)
         if portfolio or not tried:
             first = f"{amount_of(len(portfolio), 'config')} of"
             notes.insert(0, f"{first} {amount_of(len(sources), 'experiment')} begin the search")
@@ -177,18 +177,25 @@ def _folders(spec: ExperimentSpec) -> Iterable[Path]:
 
 
 def _portfolio_of(
-    spec: ExperimentSpec, sources: Iterable[Sequence[WarmTrial]]
+    spec: ExperimentSpec, sources: Iterable[Sequence[WarmTrial]], tried: Iterable[WarmTrial]
 ) -> tuple[dict[str, Value], ...]:
-    """The configs to try first, of trials that would be trained otherwise here."""
+    """The configs to try first, of trials that would be trained otherwise here.
+
+    tried: the trials that would be trained the same; their configs are not tried again.
+    """
     from tuner.search.searchers._portfolio import Source, portfolio  # scipy
 
+    known_here = {config_key(trial.config) for trial in tried}
     tasks = []
     for trials in sources:
         known = [trial for trial in trials if trial.values and not trial.failed]
         task = Source(
             [trial.config for trial in known],
             [{epoch: spec.objective.sign * value for epoch, value in t.values} for t in known],
-            [not trial.tried and spec.search.gives(trial.config) for trial in known],
+            [
+                config_key(trial.config) not in known_here and spec.search.gives(trial.config)
+                for trial in known
+            ],
         )
         tasks.append(task)
     size = min(_FIRST, math.ceil((spec.search.trials(spec.num_samples) or MAX_COUNT) / 4))
