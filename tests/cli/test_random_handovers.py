@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_stories import DEFAULT, LIMITS, REPORT, STORIES, said, spec_of, write_trial, written
 from safetensors.torch import load_file
-from synthetic import TRAINABLE, Writer
+from synthetic import TRAINABLE, Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.files import REFITTED
@@ -25,6 +25,7 @@ from tuner.experiment.results.confirmation import link
 from tuner.experiment.results.results import Results
 from tuner.search.retraining import confirming_spec, refitting_spec
 from tuner.search.run import describe
+from tuner.search.searchers._learning import first_configs
 from tuner.search.warm_start import warm_start_of
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.declaration import Declaration
@@ -395,6 +396,128 @@ def test_warm_start_gives_the_trials_that_a_plain_reading_finds(
         return
     given_trials = warm_start_of(spec).trials
     assert [(t.trial_id, t.config, t.values, t.failed) for t in given_trials] == expected
+
+
+# What an earlier experiment may have that the new one lacks, or lack that this has
+OTHERNESS = st.fixed_dictionaries(
+    {
+        "metric": st.sampled_from(["val_accuracy", "val_accuracy", "f1"]),
+        "space": st.sampled_from(["lr", "lr", "lr and momentum", "momentum", "nothing alike"]),
+        "dataset": st.sampled_from(["digits", "cifar10"]),
+    }
+)
+CONFIGS = {  # of a trial whose learning rate is this
+    "lr": lambda lr: {"lr": lr},
+    "lr and momentum": lambda lr: {"lr": lr, "momentum": 0.5},
+    "momentum": lambda lr: {"momentum": lr},
+    "nothing alike": lambda lr: {"depth": lr},
+}
+
+
+@FEW
+@given(
+    earlier=st.lists(st.tuples(STORIES, OTHERNESS), min_size=2, max_size=3),
+    story=STORIES,
+    strategy=st.sampled_from(["random", "hyperopt", "bayesopt"]),
+    has_momentum=st.booleans(),
+    complete=st.booleans(),
+)
+def test_warm_start_from_several_gives_the_trials_that_a_plain_reading_finds(
+    earlier, story, strategy, has_momentum, complete, tmp_path_factory
+):
+    place = tmp_path_factory.mktemp("earlier")
+    for number, (before, otherness) in enumerate(earlier):
+        write_otherwise(before, place / f"e{number}", **otherness)
+    if strategy != "random":
+        story = replace(story, others=())
+    fields = spec_of(story)
+    fields["search"]["strategy"] = strategy
+    if strategy != "random":
+        fields["search"] |= {"startup": 2}
+    if has_momentum:
+        fields["search"]["space"]["momentum"] = "uniform(0, 1)"
+        fields["search"]["points_to_evaluate"] = []
+    spec = build_spec(
+        {
+            **fields,
+            "name": "second",
+            "trainable": TRAINABLE,
+            "training": {"model": "cnn", "dataset": "digits"},
+            "scheduler": "none",
+            "num_samples": 12,
+            "storage": str(place),
+            "warm_start": "." if complete else [f"e{number}" for number in range(len(earlier))],
+        }
+    )
+    limits_only = replace(story, from_epoch=None)
+    leaders, tried, used = [], [], []  # leaders: of each experiment the configs of its best value
+    for number, (before, otherness) in enumerate(earlier):
+        matches = []
+        for n, trial in enumerate(before.trials):
+            config = CONFIGS[otherness["space"]](config_of(before, n)["lr"])
+            searched = {"lr", "momentum"} if has_momentum else {"lr"}
+            if trial.status not in ("completed", "stopped", "failed") or not searched & {*config}:
+                continue
+            if not 0.01 <= config.get("lr", 0.1) <= 1:
+                continue
+            reports = trial.reports if otherness["metric"] == "val_accuracy" else []
+            values = [
+                (epoch, report["val_accuracy"])
+                for epoch, report in enumerate(reports, 1)
+                if limits_only.counts(epoch, report)
+            ]
+            middle = {"lr": 0.505, "momentum": 0.5}
+            new = {name: config.get(name, middle[name]) for name in searched}
+            is_alike = otherness["dataset"] == "digits" and new == config
+            if values or trial.status == "failed" or reports:
+                failed = trial.status == "failed" or not values
+                is_tried = is_alike and trial.status != "failed"
+                matches.append((f"{n:05}", new, tuple(values), failed, is_tried))
+        usable = [match for match in matches if not match[3]]
+        if usable:
+            used.append(number)
+            tried += [match for match in matches if match[4]]
+            leaders.append([match[1] for match in usable if not match[4]])
+    if not used and not complete:
+        with pytest.raises(SpecError):
+            warm_start_of(spec)
+        return
+    made = warm_start_of(spec)
+    trials = [(t.trial_id, t.config, t.values, t.failed, t.tried) for t in made.trials]
+    assert trials == tried
+    here = [config for _, config, *_ in tried]
+    leaders = [[config for config in configs if config not in here] for configs in leaders]
+    offered = [config for configs in leaders for config in configs]
+    assert all(config in offered for config in made.portfolio)
+    assert len(made.portfolio) <= min(3, sum(map(bool, leaders)))  # a quarter of 12 trials
+    assert bool(made.portfolio) == bool(offered)
+    ids = [f"e{number}" for number in used]
+    assert (made.name == ".") == (not ids)
+    assert all(name in made.name for name in ids)
+    own = [config for config in first_configs(spec.search, 0) if config not in here]
+    new = [config for config in made.portfolio if config not in own]
+    search = spec.search.build(0, objective=spec.objective, max_t=4)
+    made.add_to(search)
+    suggested = [search.suggest(f"{number:05}") for number in range(len(own) + len(new))]
+    assert suggested[len(suggested) - len(new) :] == new
+
+
+def write_otherwise(story, folder, *, metric, space, dataset):
+    """The experiment of a story, with another objective, hyperparameters or images."""
+    configs = CONFIGS[space]
+    domains = dict.fromkeys(configs(0.1), "uniform(0.01, 1)")
+    fields = spec_of(story)
+    fields["objective"] |= {"metric": metric, "limits": [], "others": []}
+    fields["search"] |= {"space": domains, "points_to_evaluate": []}
+    training = {"model": "cnn", "dataset": dataset}
+    writer = Writer(make_folder(folder, **fields, training=training))
+    for number, trial in enumerate(story.trials):
+        named = [{"f1": r["val_accuracy"], "ms": r["ms"]} for r in trial.reports]
+        reports = trial.reports if metric == "val_accuracy" else named
+        config = configs(config_of(story, number)["lr"])
+        error = ("exception", "ValueError: no") if trial.status == "failed" else None
+        writer.trial(number, reports, config=config, end=trial.status, error=error)
+    writer.end()
 
 
 @pytest.fixture(scope="module")
