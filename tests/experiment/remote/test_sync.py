@@ -157,20 +157,21 @@ def test_await_journal_of_many_threads_shares_uploads(folder):
     writing, stored = threading.Lock(), []
 
     def report():
-        with writing:
-            begin(journal)
-            size = (folder / "journal.jsonl").stat().st_size
-        sync.await_journal()
-        stored.append(fetch(store).end >= size)
+        for _ in range(4):
+            with writing:
+                begin(journal)
+                size = (folder / "journal.jsonl").stat().st_size
+            sync.await_journal()
+            stored.append(fetch(store).end >= size)
 
     with driving(folder, store, timing=Timing()) as (sync, journal):
-        threads = [threading.Thread(target=report) for _ in range(20)]
+        threads = [threading.Thread(target=report) for _ in range(10)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert stored == [True] * 20
-        assert len(store.created) <= 6  # one by one they would be 20
+        assert stored == [True] * 40
+        assert len(store.created) <= 13  # one by one they would be 40
         store.created.clear()
         sync.await_journal()
         assert not store.created

@@ -123,23 +123,37 @@ class Uploader:
         self._most = most  # segments of a level
         self._done = 0  # bytes
         self._levels: list[list[Segment]] = [[]]  # the larger, which are older, are last
-        self._uploading = threading.Lock()
+        self._uploads = threading.Condition()  # notified at the end of each
+        self._is_uploading = False
 
     def upload(self) -> int:
         """Upload what is new and return how many bytes. Raises OSError if the store fails.
 
         Callable from any thread. Those that wait for a thread's upload share the next one.
         """
-        with self._uploading:
-            data = self._read(self._done, os.path.getsize(self._path))
-            data = data[: data.rfind(b"\n") + 1]
-            if not data:
+        end = os.path.getsize(self._path)
+        with self._uploads:
+            self._uploads.wait_for(lambda: not self._is_uploading or self._done >= end)
+            if self._done >= end:
                 return 0
-            new = self._create(data, start=self._done)
-            if self._done:  # the first may be a long journal as a resume found it: it stays alone
-                self._levels[0].append(new)
-            self._done = new.end
-            return len(data)
+            self._is_uploading = True
+        try:
+            return self._upload_lines()
+        finally:
+            with self._uploads:
+                self._is_uploading = False
+                self._uploads.notify_all()
+
+    def _upload_lines(self) -> int:
+        data = self._read(self._done, os.path.getsize(self._path))
+        data = data[: data.rfind(b"\n") + 1]
+        if not data:
+            return 0
+        new = self._create(data, start=self._done)
+        if self._done:  # the first may be a long journal as a resume found it: it stays alone
+            self._levels[0].append(new)
+        self._done = new.end
+        return len(data)
 
     def merge(self) -> None:
         """Replace the segments of a level by one of the next, wherever there are enough.
