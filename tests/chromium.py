@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCREENSHOTS = Path(__file__).parents[1] / "build" / "screenshots"
+SCREENSHOTS = Path(__file__).parents[1] / "build/screenshots"
 LIMIT_S = 120
 
 

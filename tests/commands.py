@@ -30,6 +30,11 @@ def call(*arguments):
     return CliRunner().invoke(cli, [str(a) for a in arguments], standalone_mode=False)
 
 
+def fetch_json(*arguments):
+    """The document that a command prints with --json."""
+    return json.loads(call(*arguments, "--json").stdout)
+
+
 def refusal(*arguments, kind=UsageError):
     """Why a command refuses."""
     error = call(*arguments).exception

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from synthetic import Writer, make_folder
+from synthetic import Writer, make_folder, read_document
 
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.confirmation import link
@@ -60,7 +60,7 @@ def retrained(
 def lengthened(search: Results) -> Results:
     """The search as one of longer trials, as a resume makes it."""
     path = search.folder / "experiment.json"
-    document = json.loads(path.read_text())
+    document = read_document(path)
     document["spec"]["scheduler"]["max_t"] *= 2
     path.write_text(json.dumps(document))
     return Results(search.folder)

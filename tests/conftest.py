@@ -16,6 +16,7 @@ import pytest
 import stores
 from hypothesis import settings
 from snapshots import Snapshot
+from synthetic import Writer, make_folder
 
 INTEGRATION = Path(__file__).parent / "integration"
 
@@ -95,6 +96,18 @@ def pytest_runtest_makereport(item, call):
 def snapshot(request):
     """Texts of the test that are compared with its snapshot; see snapshots.py."""
     return Snapshot(request)
+
+
+@pytest.fixture
+def writer(tmp_path):
+    """Writes the experiment in tmp_path/digits, which has no trial yet."""
+    return Writer(make_folder(tmp_path / "digits"))
+
+
+@pytest.fixture
+def data_home(tmp_path, monkeypatch):
+    """The data sets of the user, who has none, are in tmp_path/data."""
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from click.testing import CliRunner
 from hypothesis import strategies as st
-from synthetic import Writer, make_folder
+from synthetic import Writer, make_folder, read_document
 
 from tuner.cli.main import cli
 from tuner.errors import TunerError
@@ -128,7 +128,7 @@ def written(story, folder, *, content=lambda number, epoch: b"weights", **spec):
     """The experiment of a story. content: the bytes of a trial's checkpoint of an epoch."""
     writer = Writer(make_folder(folder, **spec_of(story) | spec))
     path = folder / "experiment.json"
-    document = json.loads(path.read_text())
+    document = read_document(path)
     path.write_text(json.dumps(document | {VALIDATION: {"images": 100, "baseline": 0.1}}))
     for number, trial in enumerate(story.trials):
         write_trial(writer, number, trial, content)

@@ -7,8 +7,8 @@ from pathlib import Path
 import ray
 
 RAY = Path(ray.__file__).parent
-_PROGRAMS = RAY / "core" / "src" / "ray"
-_BINARIES = (RAY / "_raylet.so", _PROGRAMS / "raylet" / "raylet", _PROGRAMS / "gcs" / "gcs_server")
+_PROGRAMS = RAY / "core/src/ray"
+_BINARIES = (RAY / "_raylet.so", _PROGRAMS / "raylet/raylet", _PROGRAMS / "gcs/gcs_server")
 
 
 def is_in_binaries(text):

@@ -15,10 +15,23 @@ from tuner.experiment.events import (
 )
 from tuner.experiment.files import sha256_of
 from tuner.experiment.journal import Journal
+from tuner.experiment.results.results import Results
 
 START = 1_700_000_000.0
 TRAINABLE = "noisy:function"  # tests/integration/noisy.py
 OWNER = {"host": "laptop", "pid": 1, "started": START}
+
+
+def read_document(path):
+    """What a JSON file holds."""
+    return json.loads(Path(path).read_text())
+
+
+def change_document(path, **changes):
+    """Set keys of a JSON file; returns what it holds then."""
+    document = read_document(path) | changes
+    Path(path).write_text(json.dumps(document))
+    return document
 
 
 class Clock:
@@ -100,6 +113,11 @@ class Writer:
     def end(self, status=COMPLETED):
         self.add(EXPERIMENT_ENDED, status=status)
         self.journal.close()
+
+    @property
+    def results(self):
+        """What is read of the experiment now."""
+        return Results(self.folder)
 
     def kill(self):
         """Stop without a word, as a killed driver does."""

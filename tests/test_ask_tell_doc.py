@@ -53,7 +53,7 @@ def here(tmp_path, monkeypatch):
 
 def test_page_loop_completes_search(here):
     runpy.run_path("in_a_loop.py")
-    results = Results(here / "results" / "loop")
+    results = Results(here / "results/loop")
     assert results.status == "completed"
     assert len(results.trials) == 12
     assert abs(results.get_best_trial().config["lr"] - 0.1) < 0.2
@@ -93,7 +93,7 @@ def test_page_clients_survive_closed_search(here, monkeypatch):
         clients = [subprocess.Popen(command, env=environment) for _ in range(2)]
         assert [client.wait(LIMIT_S) for client in clients] == [0, 0]
         post(url, "far/close", {})
-    results = Results(here / "results" / "far")
+    results = Results(here / "results/far")
     assert (results.status, results.history.resumed) == ("completed", 2)
     epochs = [[report.epoch for report in trial.results] for trial in results.trials.values()]
     assert len(epochs) == 6

@@ -185,8 +185,8 @@ def test_image_copies_existing_files_and_pins_versions():
 @pytest.fixture
 def slurm(tmp_path):
     """Runs the batch script on two nodes that are played; what it would have run, in order."""
-    (tmp_path / "env" / "bin").mkdir(parents=True)
-    (tmp_path / "env" / "bin" / "activate").touch()
+    (tmp_path / "env/bin").mkdir(parents=True)
+    (tmp_path / "env/bin/activate").touch()
     played = {
         "scontrol": "printf 'one\\ntwo\\n'",
         "srun": f'echo "srun $*" >> {tmp_path}/log; exec sleep 60',

@@ -146,7 +146,7 @@ def running(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExperimentF
     monkeypatch.setattr(control, "_answer", lambda *arguments: None)
     space = {"lr": "loguniform(0.0001, 1)", "batch_size": "choice([32, 64])"}
     search = {"strategy": "random", "space": space}
-    writer = Writer(make_folder(here / "results" / "first", search=search))
+    writer = Writer(make_folder(here / "results/first", search=search))
     writer.trial(3, [0.5], end=None, config={"lr": 0.5, "batch_size": 32})
     yield ExperimentFolder(writer.folder)
     writer.journal.close()
@@ -299,7 +299,7 @@ def test_training_page_settings_exist_in_code() -> None:
 
 
 def test_troubleshooting_page_commands_show_why_a_trial_failed(here: Path) -> None:
-    writer = Writer(make_folder(here / "results" / "first"))
+    writer = Writer(make_folder(here / "results/first"))
     writer.trial(0, [0.5, 0.6])
     writer.trial(2, [0.4], error=("oom", "CUDA out of memory"))
     writer.end()

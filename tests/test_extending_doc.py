@@ -60,7 +60,7 @@ def test_contracts_pass(shown_files: Path) -> None:
 
 
 def test_figure_is_written(shown_files: Path) -> None:
-    writer = Writer(make_folder(shown_files / "results" / "first"))
+    writer = Writer(make_folder(shown_files / "results/first"))
     writer.trial(0, [0.5, 0.6], config={"lr": 0.1})
     writer.end()
     runpy.run_path("my_figure.py")

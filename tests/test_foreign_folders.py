@@ -20,7 +20,7 @@ from confirmed import retrained, searched
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import Served
-from synthetic import Writer
+from synthetic import Writer, read_document
 
 from tuner import load_model
 from tuner.cli import main as cli
@@ -87,7 +87,7 @@ def made(tmp_path_factory):
             journal.append("checkpoint", trial_id=trial_id, **saved.as_dict())
     (results.folder / "warm_start.json").write_text(json.dumps(ARGUMENTS))
     test = {"trial_id": "00003", "checkpoint_sha256": saved.sha256, "test_accuracy": 0.5}
-    (results.folder / "trials" / "00003" / "test.json").write_text(json.dumps(test))
+    (results.folder / "trials/00003/test.json").write_text(json.dumps(test))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TUNER_STORAGE", str(storage))
         patch.chdir(storage)
@@ -155,7 +155,7 @@ def test_commands_on_arbitrary_files_report_fault_or_output(made, data):
     names = ("experiment.json", "../x-confirm/experiment.json", *beside)
     name = f"x/{data.draw(st.sampled_from(names))}"
     with untouched(made):
-        document = json.loads((made / name).read_text())
+        document = read_document(made / name)
         (made / name).write_text(json.dumps(data.draw(hostile.mutated(document))))
         assert_fault_or_output(*data.draw(st.sampled_from(SLOWER)))
         ask_for_all(made)
@@ -190,8 +190,8 @@ def test_unchanged_folder_is_read_and_resumed(folder, command):
 def test_commands_on_arbitrary_export_report_fault_or_output(made, data):
     with untouched(made):
         call("export", "x", "--to", "out")
-        config = json.loads((made / "out" / "config.json").read_text())
-        (made / "out" / "config.json").write_text(json.dumps(data.draw(hostile.mutated(config))))
+        config = read_document(made / "out/config.json")
+        (made / "out/config.json").write_text(json.dumps(data.draw(hostile.mutated(config))))
         with contextlib.suppress(TunerError):
             assert load_model("out")
         assert_fault_or_output("evaluate", "out")
@@ -206,7 +206,7 @@ BESIDE = f"y{CLIPBOARD}"
 def obeyed(folder):
     """The folder with an escape sequence wherever one can be, and another named by one."""
     journal, document = folder / "journal.jsonl", folder / "experiment.json"
-    bent = json.loads(document.read_text())
+    bent = read_document(document)
     bent["spec"]["objective"]["metric"] = UNDER
     bent["spec"]["name"] = BESIDE
     document.write_text(json.dumps(bent))
@@ -222,9 +222,9 @@ def obeyed(folder):
         lines.append(json.dumps(event))
     journal.write_text("".join(f"{line}\n" for line in lines))
     for test in folder.glob("trials/*/test.json"):
-        test.write_text(json.dumps({**json.loads(test.read_text()), CLIPBOARD: CLIPBOARD}))
+        test.write_text(json.dumps({**read_document(test), CLIPBOARD: CLIPBOARD}))
     path = f"trials/00003/{CLIPBOARD}"
-    shutil.copytree(folder / "trials" / "00003" / "checkpoints" / "2", folder / path)
+    shutil.copytree(folder / "trials/00003/checkpoints/2", folder / path)
     with Journal.open(folder) as events:
         sha256 = sha256_of(folder / path)
         for epoch in (1, 2):
@@ -281,8 +281,8 @@ def test_escape_sequences_never_reach_terminal(obeyed, monkeypatch, command):
 
 
 def test_ls_marks_damaged_experiment_and_lists_others(folder):
-    journal = (folder.parent / "x-confirm" / "journal.jsonl").read_text()
-    (folder.parent / "x-confirm" / "journal.jsonl").write_text(
+    journal = (folder.parent / "x-confirm/journal.jsonl").read_text()
+    (folder.parent / "x-confirm/journal.jsonl").write_text(
         journal.replace('"trial_id":"00001"', f'"trial_id":"{"1" * 5000}"')
     )
     _, first, second = call("ls").splitlines()
@@ -314,7 +314,7 @@ def with_code(folder, tmp_path_factory, monkeypatch):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "their_module.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(elsewhere))
-    document = json.loads((folder / "experiment.json").read_text())
+    document = read_document(folder / "experiment.json")
     document["spec"]["trainable"] = "their_module:Learner"
     document["spec"]["training"]["data_dir"] = "their\x1b[2Jdata"
     document["spec"]["log"] = ["mlflow"]
@@ -322,7 +322,7 @@ def with_code(folder, tmp_path_factory, monkeypatch):
     code = pickle.dumps(Code(), protocol=2)
     for name in ("tuner.pkl", "experiment_state-1.json", "searcher-state-1.pkl", "__init__.py"):
         (folder / name).write_bytes(code)
-        (folder / "trials" / "00003" / name).write_bytes(code)
+        (folder / "trials/00003" / name).write_bytes(code)
     yield folder
     sys.modules.pop("their_module", None)
     assert not (folder.parent / "ran").exists()
@@ -361,12 +361,12 @@ def test_code_of_foreign_folder_needs_trust(
 @pytest.mark.parametrize("command", [["export", "x", "--to", "out"], MEASURING], ids=" ".join)
 def test_checkpoint_with_code_is_refused(snapshot, with_code, command):
     for folder, trial_id in ((with_code, "00003"), (with_code.parent / "x-confirm", "00001")):
-        path = folder / "trials" / trial_id / "checkpoints" / "2" / "state.pt"
+        path = folder / "trials" / trial_id / "checkpoints/2/state.pt"
         path.write_bytes(pickle.dumps({"model": Code()}, protocol=2))
         digest = {"path": path.relative_to(folder).as_posix(), "sha256": sha256_of(path)}
         with Journal.open(folder) as journal:
             journal.append("checkpoint", trial_id=trial_id, epoch=2, **digest)
-    (with_code / "trials" / "00003" / "test.json").unlink()
+    (with_code / "trials/00003/test.json").unlink()
     trust = ["--trust"] if command == MEASURING else []
     with snapshot.raises(CheckpointError):
         call(*command, *trust)

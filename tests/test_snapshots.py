@@ -16,7 +16,7 @@ def start(tmp_path, monkeypatch):
 
     def start(rewrites=False, name="test_it"):
         option = SimpleNamespace(rewrite_snapshots=rewrites)
-        path = tmp_path / "room" / "test_module.py"
+        path = tmp_path / "room/test_module.py"
         node = SimpleNamespace(nodeid=f"{path}::{name}", path=path, funcargs={"tmp_path": "/a.b"})
         return Snapshot(SimpleNamespace(node=node, config=SimpleNamespace(option=option)))
 

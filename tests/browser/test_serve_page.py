@@ -3,7 +3,6 @@
 Screenshots go to build/screenshots.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pytest
 from chromium import chromium
 from served import Served
 from stories import search
-from synthetic import Writer, make_folder
+from synthetic import Writer, change_document, make_folder
 
 from tuner.experiment import control
 from tuner.experiment.changes import CHANGES
@@ -49,13 +48,13 @@ def hostile(storage):
     now = writer.journal.clock()
     change = {"time": now, "was": {EVIL: None}, "is": {EVIL: {EVIL: 1}}, "epochs": 10}
     path = writer.folder / "experiment.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {CHANGES: [change]}))
+    change_document(path, **{CHANGES: [change]})
     config = {"lr": 0.1, EVIL: EVIL, "nested": {EVIL: [EVIL]}}
     reports = [{METRIC: v, f"{EVIL}2": v} for v in (0.5, 0.7)]
     writer.trial(0, reports, config=config)
     writer.trial(1, reports, config=config, error=("exception", f"{EVIL}\x1b[2J"))
     writer.trial(2, reports, config=config, end=None)
-    log = writer.folder / "trials" / "00001" / "log.txt"
+    log = writer.folder / "trials/00001/log.txt"
     log.parent.mkdir(parents=True)
     log.write_text(f"\x1b[31m{EVIL}\x1b[0m\r\n\x1b]0;title\x07</pre>{EVIL}")
     yield writer

@@ -25,7 +25,7 @@ def here(tmp_path, monkeypatch, import_path):
 @pytest.fixture
 def digits(here):
     """Four trials: the third is the best; one failed."""
-    writer = Writer(make_folder(here / "results" / "digits"))
+    writer = Writer(make_folder(here / "results/digits"))
     for number, values in enumerate([[0.5], [0.6, 0.7], [0.9, 0.8]]):
         writer.trial(number, values, end="stopped" if number == 1 else "completed")
     writer.trial(3, [0.99], error=("nan", "'val_loss' is nan"))

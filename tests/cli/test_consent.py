@@ -39,7 +39,7 @@ def theirs(tmp_path_factory):
 
 
 def experiment(here, **fields):
-    return Results(ended(here / "results" / "x", **{"training": {}, **fields}))
+    return Results(ended(here / "results/x", **{"training": {}, **fields}))
 
 
 def validate(*arguments):
@@ -157,7 +157,7 @@ def test_admit_experiment_needs_trust_for_each_kind_of_code(snapshot, here, fiel
 
 @pytest.mark.parametrize("spelt", ["model", r"mod\u0065l"])
 def test_admit_finds_a_network_that_only_the_journal_names(here, spelt):
-    folder = make_folder(here / "results" / "x", trainable=IMAGE_CLASSIFIER, training={})
+    folder = make_folder(here / "results/x", trainable=IMAGE_CLASSIFIER, training={})
     writer = Writer(folder)
     for number in range(3):
         writer.trial(number, [0.3], config={"lr": 0.1, "model": "timm.data:create_loader"})

@@ -1,9 +1,7 @@
 """tuner control, with a driver that answers as it is told to."""
 
-import json
-
 import pytest
-from commands import call, refusal
+from commands import call, fetch_json, refusal
 from synthetic import Writer, make_folder
 
 from tuner.cli import control as command
@@ -16,7 +14,7 @@ from tuner.experiment.folder import ExperimentFolder
 def driven(here):
     """An experiment that is driven, with a trial that has ended and one that runs."""
     space = {"lr": "loguniform(0.0001, 1)", "batch_size": "choice([32, 64])"}
-    folder = make_folder(here / "results" / "digits", search={"strategy": "random", "space": space})
+    folder = make_folder(here / "results/digits", search={"strategy": "random", "space": space})
     writer = Writer(folder)
     writer.trial(0, [0.5], config={"lr": 0.1, "batch_size": 32})
     writer.trial(1, [0.5], end=None, config={"lr": 0.2, "batch_size": 64})
@@ -59,7 +57,7 @@ def answering(driven, monkeypatch):
     ],
 )
 def test_control_sends_the_verb_and_shows_the_answer(answering, words, control):
-    output = json.loads(call("control", "digits", *words, "--json").stdout)
+    output = fetch_json("control", "digits", *words)
     assert (output["control"], output["answer"]) == (control, "done")
     assert "@" in output["by"]
 

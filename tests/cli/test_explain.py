@@ -4,9 +4,10 @@ import json
 
 import optuna
 import pytest
-from commands import A_FUNCTION, call, refusal
+from commands import A_FUNCTION, call, fetch_json, refusal
 from confirmed import FOUND, retrained, searched
 from stories import search
+from synthetic import read_document
 
 import tuner
 from tuner.experiment.resolve import resolve
@@ -15,7 +16,7 @@ from tuner.experiment.resolve import resolve
 @pytest.fixture
 def digits(here):
     """A search of 12 trials in the storage."""
-    return search(here / "results" / "digits", 12, trainable=A_FUNCTION, training={})
+    return search(here / "results/digits", 12, trainable=A_FUNCTION, training={})
 
 
 def test_report_is_written_into_the_folder_or_to_a_file(digits, tmp_path):
@@ -35,7 +36,7 @@ def test_report_as_json_has_the_numbers(digits, tmp_path):
     assert shown["name"] == "digits"
     assert sum(shown["counts"].values()) == 12
     call("report", "digits", "--format", "json", "--to", "numbers.json")
-    written = json.loads((tmp_path / "numbers.json").read_text())
+    written = read_document(tmp_path / "numbers.json")
     assert {**written, "provenance": None} == {**shown, "provenance": None}
 
 
@@ -49,21 +50,21 @@ def test_report_as_optuna_writes_a_study(digits, tmp_path):
 
 
 def test_compare_shows_text_json_and_page(digits, tmp_path):
-    more = tmp_path / "results" / "more"
+    more = tmp_path / "results/more"
     search(more, 12, seed=1, trainable=A_FUNCTION, training={})
     shown = call("compare", "digits", "more").stdout
     assert shown.startswith("random by val_accuracy (max), 2 experiments\n")
-    document = json.loads(call("compare", "digits", "more", "--json", "--html", "page.html").stdout)
+    document = fetch_json("compare", "digits", "more", "--html", "page.html")
     assert [each["name"] for each in document["strategies"][0]["experiments"]] == ["digits", "more"]
     assert (tmp_path / "page.html").stat().st_size > 1_000_000
     assert "two experiments or more, got 1" in refusal("compare", "digits")
 
 
 def test_confirm_json_has_the_leaders(here):
-    results = searched(here / "results" / "digits", FOUND, trainable=A_FUNCTION, training={})
+    results = searched(here / "results/digits", FOUND, trainable=A_FUNCTION, training={})
     retrained(results, [[0.88, 0.90], [0.91, 0.94]])
     counts = ("--top", "2", "--seeds", "2")
-    shown = json.loads(call("confirm", "digits", *counts, "--trust", "--json").stdout)
+    shown = fetch_json("confirm", "digits", *counts, "--trust")
     assert [leader["trial_id"] for leader in shown["leaders"]] == ["00002", "00001"]
     assert shown["test"] is None  # a plain function measures no test split
 
@@ -78,7 +79,7 @@ def test_refine_writes_a_grid(digits):
 
 @pytest.mark.parametrize("trainable", ["elsewhere", "__main__:train (by value)"])
 def test_refine_of_a_python_search_prints_a_call(here, monkeypatch, trainable):
-    results = search(here / "results" / "far", 12, trainable=trainable, training={})
+    results = search(here / "results/far", 12, trainable=trainable, training={})
     done = call("refine", "far")
     command = done.stdout.splitlines()[-1].removeprefix("Run it with: ")
     if trainable == "elsewhere":
@@ -93,8 +94,8 @@ def test_refine_of_a_python_search_prints_a_call(here, monkeypatch, trainable):
 
 
 def test_advise_shows_findings_or_answers(here):
-    search(here / "results" / "digits", 60, trainable=A_FUNCTION, training={})
-    document = json.loads(call("advise", "digits", "--json").stdout)
+    search(here / "results/digits", 60, trainable=A_FUNCTION, training={})
+    document = fetch_json("advise", "digits")
     assert [*document] == ["findings"]
     for finding in document["findings"]:
         assert [*finding] == ["kind", "severity", "evidence", "action"]

@@ -4,9 +4,9 @@ import json
 from contextlib import ExitStack
 
 import pytest
-from commands import call
+from commands import call, fetch_json
 from confirmed import retrained, searched
-from synthetic import Writer, ended, make_folder
+from synthetic import Writer, ended, make_folder, read_document
 
 from tuner.cli import keep
 from tuner.errors import SpecError, UsageError
@@ -24,10 +24,10 @@ from tuner.spec.code import IMAGE_CLASSIFIER
 def test_tag_adds_shows_and_removes(digits):
     assert call("tag", "digits").stdout == "no tags\n"
     assert call("tag", "digits", "good", "cnn").stdout == "good cnn\n"
-    assert json.loads(call("tag", "digits", "good", "--remove", "--json").stdout) == ["cnn"]
+    assert fetch_json("tag", "digits", "good", "--remove") == ["cnn"]
     assert "TAGS" in call("ls").stdout
     assert "tags: cnn" in call("show", "digits").stdout
-    [listed] = json.loads(call("ls", "--tag", "cnn", "--json").stdout)
+    [listed] = fetch_json("ls", "--tag", "cnn")
     assert listed["tags"] == ["cnn"]
     assert call("ls", "--tag", "good").stdout == "no experiment matches\n"
 
@@ -37,14 +37,14 @@ def test_note_writes_shows_and_removes(digits):
     assert call("note", "digits", "a first look").stdout == "a first look\n"
     assert "note: a first look" in call("show", "digits").stdout
     assert "a first look" in call("ls").stdout
-    assert json.loads(call("note", "digits", "--json").stdout) == "a first look"
+    assert fetch_json("note", "digits") == "a first look"
     assert call("note", "digits", "").stdout == "no note\n"
     assert "NOTE" not in call("ls").stdout
 
 
 @pytest.fixture
 def two(here):
-    writer = Writer(make_folder(here / "results" / "two"))
+    writer = Writer(make_folder(here / "results/two"))
     for number, value in enumerate([0.9, 0.5]):
         writer.checkpoint(writer.trial(number, [value]), 1, b"x" * 2048)
     writer.end()
@@ -52,7 +52,7 @@ def two(here):
 
 
 def test_prune_shows_and_frees_checkpoints(two):
-    checkpoints = two / "trials" / "00001" / "checkpoints"
+    checkpoints = two / "trials/00001/checkpoints"
     output = "two: checkpoints of 1 trial, 2 KiB\n"
     assert call("prune", "two", "--keep", 1, "--dry-run").stdout == output
     assert "give --yes" in str(call("prune", "two", "--keep", 1).exception)
@@ -61,7 +61,7 @@ def test_prune_shows_and_frees_checkpoints(two):
     freed = {"folders": {"trials/00001/checkpoints": 2048}, "freed": 2048, "kept": ["00000"]}
     assert json.loads(done.stdout) == freed
     assert not checkpoints.exists()
-    assert (two / "trials" / "00000" / "checkpoints" / "1" / "state.pt").exists()
+    assert (two / "trials/00000/checkpoints/1/state.pt").exists()
     assert call("prune", "two", "--yes").stdout == "two: checkpoints of 0 trials, 0 B\n"
 
 
@@ -69,7 +69,7 @@ def test_prune_of_a_running_experiment_is_refused(two):
     with Journal.open(two):
         done = call("prune", "two", "--keep", 1, "--yes")
     assert isinstance(done.exception, UsageError)
-    assert (two / "trials" / "00001" / "checkpoints" / "1" / "state.pt").exists()
+    assert (two / "trials/00001/checkpoints/1/state.pt").exists()
 
 
 def test_prune_during_a_resume_keeps_its_checkpoints(two, monkeypatch):
@@ -80,7 +80,7 @@ def test_prune_during_a_resume_keeps_its_checkpoints(two, monkeypatch):
 
         monkeypatch.setattr(keep, "ask", begin)
         assert "another driver" in str(call("prune", "two", "--keep", 1).exception)
-    assert (two / "trials" / "00001" / "checkpoints" / "1" / "state.pt").exists()
+    assert (two / "trials/00001/checkpoints/1/state.pt").exists()
 
 
 def test_rm_removes_the_folder(digits):
@@ -92,7 +92,7 @@ def test_rm_removes_the_folder(digits):
 
 def test_rm_of_a_running_experiment_is_refused(digits, here):
     call("rename", "digits", "other")
-    folder = here / "results" / "other"
+    folder = here / "results/other"
     with Journal.open(folder):
         done = call("rm", "other", "--yes")
     assert "other is running: end it before it is removed" in str(done.exception)
@@ -105,7 +105,7 @@ def test_rename_changes_folder_and_spec(tmp_path):
     assert not folder.exists()
     results = Results(tmp_path / "mine")
     assert (results.name, results.spec.name, results.show()["name"]) == ("mine", "mine", "mine")
-    assert json.loads((tmp_path / "mine" / "experiment.json").read_text())["spec"]["name"] == "mine"
+    assert read_document(tmp_path / "mine/experiment.json")["spec"]["name"] == "mine"
 
 
 def test_rename_to_an_invalid_name_is_refused(snapshot, tmp_path):
@@ -152,10 +152,10 @@ def test_prunable_keeps_leaders_and_unfinished_trials(tmp_path):
     writer.trial(5, [0.1], error=("oom", "m"))
     writer.checkpoint("00005", 1)
     writer.kill()
-    pruned = prunable(Results(writer.folder), keep=1)
+    pruned = prunable(writer.results, keep=1)
     assert pruned.folders == {"trials/00000/checkpoints": 100, "trials/00002/checkpoints": 100}
     assert (pruned.freed, pruned.kept) == (200, ("00001", "00003", "00004", "00005"))
-    assert prunable(Results(writer.folder), keep=9).folders == {}
+    assert prunable(writer.results, keep=9).folders == {}
 
 
 def test_prunable_keeps_the_confirmed_model(tmp_path):

@@ -3,14 +3,14 @@
 import json
 from pathlib import Path
 
-from commands import call, tuner
+from commands import call, fetch_json, tuner
 
 from tuner.experiment.results.confirmation import record_test
 from tuner.experiment.results.results import Results
 
 
 def test_ls_of_no_experiment_says_how_to_start(here):
-    assert json.loads(call("ls", "--json").stdout) == []
+    assert fetch_json("ls") == []
     assert "start with: tuner run digits" in call("ls").stdout
 
 
@@ -22,7 +22,7 @@ def test_ls_filters_and_chooses_columns(digits):
 
 
 def test_show_has_status_and_best(digits):
-    shown = json.loads(call("show", "digits", "--json").stdout)
+    shown = fetch_json("show", "digits")
     assert set(shown) == {"name", "status", "counts", "best"}
     assert set(shown["counts"]) == {"completed", "stopped", "failed", "running", "interrupted"}
     assert shown["best"]["trial_id"] == "00002"
@@ -36,7 +36,7 @@ def test_show_with_a_recorded_test_shows_it(digits):
     measured["checkpoint_sha256"] = results.trials["00002"].checkpoints[0].sha256
     record_test(digits, "00002", measured)
     assert "  test_accuracy  0.875  (held-out test split)" in call("show", "digits").stdout
-    assert json.loads(call("show", "digits", "--json").stdout)["test"] == measured
+    assert fetch_json("show", "digits")["test"] == measured
     record_test(digits, "00002", {**measured, "checkpoint_sha256": "0" * 64})  # of other weights
     assert "test_accuracy" not in call("show", "digits").stdout
 
@@ -50,14 +50,14 @@ def test_show_of_a_damaged_journal_is_exit_code_1(digits):
 
 
 def test_best_shows_the_leaders(digits):
-    best = json.loads(call("best", "digits", "--json").stdout)
+    best = fetch_json("best", "digits")
     keys = {"trial_id", "config", "epoch", "metrics", "checkpoint", "shown"}
     assert set(best) >= keys
     assert (best["trial_id"], best["epoch"], best["shown"]) == ("00002", 1, "searched")
     assert Path(best["checkpoint"]).is_file()
-    ranked = json.loads(call("best", "digits", "--top", "9", "--json").stdout)
+    ranked = fetch_json("best", "digits", "--top", "9")
     assert [trial["trial_id"] for trial in ranked] == ["00002", "00001", "00000"]
-    assert json.loads(call("best", "digits", "--top", "1", "--json").stdout) == [best]
+    assert fetch_json("best", "digits", "--top", "1") == [best]
     worst = call("best", "digits", "--metric", "val_accuracy", "--mode", "min", "--json")
     assert json.loads(worst.stdout)["trial_id"] == "00000"
     assert call("best", "digits", "--top", "2").stdout.count("trial 0000") == 2
@@ -69,9 +69,9 @@ def test_trials_filters_sorts_or_shows_a_curve(digits):
     ]
     done = call("trials", "digits", "--where", "val_accuracy > 0.6", "--sort", "val_accuracy")
     assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ["00001", "00002", "00003"]
-    rows = json.loads(call("trials", "digits", "--sort", "lr", "--json").stdout)
+    rows = fetch_json("trials", "digits", "--sort", "lr")
     assert [row["trial_id"] for row in rows] == ["00003", "00002", "00001", "00000"]
     assert "no name 'x' here" in str(call("trials", "digits", "--sort", "x").exception)
     assert "trial 00001: stopped" in call("trials", "digits", "--trial", "1").stdout
-    shown = json.loads(call("trials", "digits", "--trial", "1", "--json").stdout)
+    shown = fetch_json("trials", "digits", "--trial", "1")
     assert [report["val_accuracy"] for report in shown["reports"]] == [0.6, 0.7]

@@ -7,9 +7,9 @@ import os
 import photos
 import pytest
 import torch
-from commands import call, refusal, tuner
+from commands import call, fetch_json, refusal, tuner
 from handed import CONFIG, trained
-from synthetic import Writer
+from synthetic import Writer, read_document
 
 from tuner.errors import CheckpointError, SpecError
 from tuner.experiment.files import sha256_of
@@ -31,7 +31,7 @@ def test_export_writes_the_model(digits, here):
         journal.append("checkpoint", trial_id="00002", epoch=1, path=name, sha256=sha256_of(path))
     done = call("export", "digits", "--to", "out")
     assert done.stdout == "out\n"
-    assert (here / "out" / "model.safetensors").is_file()
+    assert (here / "out/model.safetensors").is_file()
 
 
 def test_export_of_trials_writes_a_table(digits, here):
@@ -43,10 +43,10 @@ def test_export_of_trials_writes_a_table(digits, here):
 
 
 def test_evaluate_of_an_export_equals_the_experiments(here):
-    trained(here / "results" / "hand")
+    trained(here / "results/hand")
     assert call("export", "hand", "--to", "out").stdout == "out\n"
-    ours = json.loads(call("evaluate", "hand", "--json").stdout)
-    theirs = json.loads(call("evaluate", "out", "--json").stdout)
+    ours = fetch_json("evaluate", "hand")
+    theirs = fetch_json("evaluate", "out")
     calibrated = {"test_loss": theirs["test_loss"]}  # the export divides its logits
     assert {**ours, **calibrated} == {**theirs, "shown": "searched"}
     assert "test_accuracy" in call("evaluate", "out").stdout
@@ -58,13 +58,12 @@ def test_evaluate_of_an_export_equals_the_experiments(here):
     assert "data_dir: is not used by dataset 'digits'" in moved
 
 
-def test_evaluate_prints_images_and_interval(here, monkeypatch):
-    monkeypatch.setenv("TUNER_DATA", str(here / "data"))
+def test_evaluate_prints_images_and_interval(here, data_home):
     folder = photos.write(here / "photos", each=20)
-    trained(here / "results" / "hand", dataset=f"folder:{folder}", image_size=12, epochs=1)
+    trained(here / "results/hand", dataset=f"folder:{folder}", image_size=12, epochs=1)
     call("export", "hand", "--to", "out")
-    photos.write(here / "new" / "test", each=10, seed=99)
-    measured = json.loads(call("evaluate", "out", "--data", "new", "--json").stdout)
+    photos.write(here / "new/test", each=10, seed=99)
+    measured = fetch_json("evaluate", "out", "--data", "new")
     low, high = measured["test_accuracy_interval"]
     assert (measured["images"], measured["baseline"]) == (30, 1 / 3)
     assert low < measured["test_accuracy"] < high
@@ -73,15 +72,15 @@ def test_evaluate_prints_images_and_interval(here, monkeypatch):
     assert "\nimages             30\n" in text
     assert f"(95 % interval {low:.4f} to {high:.4f})\n" in text
     assert ("does not beat the baseline" in text) == (low <= 1 / 3)
-    shown = json.loads(call("evaluate", "hand", "--json").stdout)
+    shown = fetch_json("evaluate", "hand")
     assert (shown["images"], len(shown["test_accuracy_interval"])) == (9, 2)
-    assert json.loads(call("show", "hand", "--json").stdout)["test"]["beats_baseline"] is not None
+    assert fetch_json("show", "hand")["test"]["beats_baseline"] is not None
 
 
 def test_evaluate_labels_writes_the_doubtful_labels(here):
-    trained(here / "results" / "hand")
+    trained(here / "results/hand")
     assert "training.fit_head=true" in refusal("evaluate", "hand", "--labels", "labels.csv")
-    results = Results(here / "results" / "hand")
+    results = Results(here / "results/hand")
     entry = {"file": "/a/=1.jpg", "label": "rose", "suggested": "tulip", "probability": 0.75}
     record = {**measured_test(results), "doubtful_labels": [entry]}
     record_test(results.folder, record["trial_id"], record)
@@ -91,8 +90,8 @@ def test_evaluate_labels_writes_the_doubtful_labels(here):
 
 
 def test_evaluate_runs_no_code_beside_an_export(here, monkeypatch):
-    out = trained(here / "results" / "hand").export(here / "out")
-    config = json.loads((out / "config.json").read_text())
+    out = trained(here / "results/hand").export(here / "out")
+    config = read_document(out / "config.json")
     (out / "config.json").write_text(json.dumps(config | {"trainable": "evil:L"}))
     (out / "evil.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
     monkeypatch.chdir(out)
@@ -103,13 +102,13 @@ def test_evaluate_runs_no_code_beside_an_export(here, monkeypatch):
 
 
 def test_refit_shows_a_finished_refit(here):
-    results = trained(here / "results" / "hand")
+    results = trained(here / "results/hand")
     spec = validate(refitting_spec(results))
     ExperimentFolder(spec.folder).create(describe(spec))
     writer = Writer(spec.folder)
     writer.trial(0, [{"epochs_trained": 1, "train_loss": 0.5}], config=CONFIG)
     writer.end()
-    shown = json.loads(call("refit", "hand", "--no-evaluate", "--json").stdout)
+    shown = fetch_json("refit", "hand", "--no-evaluate")
     assert (shown["name"], shown["status"]) == ("hand-refit", "completed")
     assert shown["best"]["metrics"] == {"epochs_trained": 1, "train_loss": 0.5}
     text = call("refit", "hand", "--no-evaluate").stdout
@@ -118,12 +117,12 @@ def test_refit_shows_a_finished_refit(here):
 
 def test_soup_shows_a_table_and_exports_what_it_chooses(here):
     configs = [CONFIG, {**CONFIG, "lr": 0.2}]
-    trained(here / "results" / "hand", configs=configs, spec={"metric": "val_loss", "mode": "min"})
-    shown = json.loads(call("soup", "hand", "--top", "2", "--to", "out", "--json").stdout)
+    trained(here / "results/hand", configs=configs, spec={"metric": "val_loss", "mode": "min"})
+    shown = fetch_json("soup", "hand", "--top", "2", "--to", "out")
     assert [model["model"] for model in shown["models"]] == ["single", "soup", "ensemble"]
     best = min(shown["models"], key=lambda model: model["metrics"]["val_loss"])
     assert (shown["chosen"], shown["export"]) == (best["model"], "out")
-    measured = json.loads(call("evaluate", "out", "--json").stdout)
+    measured = fetch_json("evaluate", "out")
     assert measured["trial_id"] == best["trials"][0]
     text = call("soup", "hand", "--top", "2").stdout
     assert text.startswith("hand, calibrated, on the validation split\n\nMODEL     VAL_LOSS")
@@ -133,7 +132,7 @@ def test_soup_shows_a_table_and_exports_what_it_chooses(here):
 @pytest.fixture(autouse=True)
 def hub(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    folder = tmp_path / "hub" / "checkpoints"
+    folder = tmp_path / "hub/checkpoints"
     folder.mkdir(parents=True)
     return folder
 
@@ -148,7 +147,7 @@ def test_weights_ls_shows_what_is_here(hub, uninstall):
     assert f"folder: {hub}\nsource: {SOURCE}\nlicence: trained on ImageNet" in done.stderr
     row = "efficientnet_lite1 efficientnet_lite1 5,416,680 20.9 MiB Apache-2.0 can be installed"
     assert row in " ".join(done.stdout.split())
-    rows = {row["name"]: row for row in json.loads(call("weights", "ls", "--json").stdout)}
+    rows = {row["name"]: row for row in fetch_json("weights", "ls")}
     assert rows["resnet50"]["source"] == f"{SOURCE}/resnet50-11ad3fa6.pth"
     assert {name: row["here"] for name, row in rows.items()} == status
 
@@ -178,7 +177,7 @@ def model(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TUNER_DATA", str(folder / "data"))
         images = photos.write(folder / "photos", each=20)
-        results = trained(folder / "results" / "hand", dataset=f"folder:{images}", image_size=12)
+        results = trained(folder / "results/hand", dataset=f"folder:{images}", image_size=12)
         yield results.export(folder / "model")
 
 
@@ -221,8 +220,8 @@ def test_predict_writes_csv(model, new, here):
 
 def test_predict_writes_names_of_any_bytes_and_no_formulas(model, new, here):
     name = os.fsdecode(b"caf\xe9,\n.jpg")
-    (here / new / "rose" / "0000.jpg").rename(here / name)
-    (here / new / "rose" / "0001.jpg").rename(here / "=1+1.jpg")
+    (here / new / "rose/0000.jpg").rename(here / name)
+    (here / new / "rose/0001.jpg").rename(here / "=1+1.jpg")
     assert call("predict", model, "--csv", "out.csv", "--", name, "=1+1.jpg").return_value == 0
     text = (here / "out.csv").read_text(errors="surrogateescape")
     assert [row[0] for row in csv.reader(text.splitlines(keepends=True))][1:] == [name, "'=1+1.jpg"]
@@ -232,7 +231,7 @@ def test_predict_writes_names_of_any_bytes_and_no_formulas(model, new, here):
 
 
 def test_predict_lists_unreadable_files_at_the_end(model, new, here):
-    (here / new / "daisy" / "0000.jpg").write_bytes(b"no image")
+    (here / new / "daisy/0000.jpg").write_bytes(b"no image")
     predictions = expected(model, new)
     done = call("predict", model, new, "gone.jpg", "--json")
     assert done.return_value == 3
@@ -282,8 +281,7 @@ class Net(nn.Module):
 """
 
 
-def test_predict_asks_before_a_network_runs_and_prints_only_data(new, here, monkeypatch):
-    monkeypatch.setenv("TUNER_DATA", str(here / "data"))
+def test_predict_asks_before_a_network_runs_and_prints_only_data(new, here, monkeypatch, data_home):
     monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
     elsewhere = here / "elsewhere"
     elsewhere.mkdir()
@@ -291,7 +289,7 @@ def test_predict_asks_before_a_network_runs_and_prints_only_data(new, here, monk
     monkeypatch.syspath_prepend(elsewhere)
     training = {"dataset": f"folder:{photos.write(here / 'photos')}", "image_size": 12}
     settings = {"model": "a_talking_net:Net", "width": None, **training}
-    trained(here / "results" / "hand", **settings).export(here / "out")
+    trained(here / "results/hand", **settings).export(here / "out")
     (here / "work").mkdir()
     monkeypatch.chdir(here / "work")
     refused = tuner("predict", here / "out", here / new)

@@ -54,7 +54,7 @@ def test_evaluation_is_loaded_once_a_trial_has_reported(here, values):
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_print_outcome_without_usable_trial_is_exit_code_1(here, capsys, as_json):
-    bad = Results(synthetic.ended(here / "results" / "bad", ("nan", "m")))
+    bad = Results(synthetic.ended(here / "results/bad", ("nan", "m")))
     assert print_outcome(bad, evaluate=True, as_json=as_json) == 1
     printed = capsys.readouterr()
     why = ". Trial 00000: m" if as_json else ""  # of which the summary tells

@@ -1,9 +1,7 @@
 """tuner queue; tests/service/queue and tests/integration/test_queue.py have what it runs."""
 
-import json
-
 import pytest
-from commands import GOOD, call, refusal, text_of
+from commands import GOOD, call, fetch_json, refusal, text_of
 
 from tuner.cli import queue as command
 from tuner.errors import UsageError
@@ -53,7 +51,7 @@ def test_queue_ls_as_table_and_json(here, spec):
     assert first.split()[:3] == ["mine", "ann", "failed"]
     assert first.endswith("error:  [31mfirst")
     assert second.split()[:3] == ["mine-2", "bob", "waiting"]
-    listed = json.loads(call("queue", "ls", "--json").stdout)
+    listed = fetch_json("queue", "ls")
     assert [entry_json["status"] for entry_json in listed] == ["failed", "waiting"]
     assert list(listed[0]) == ["name", "user", "status", "added", "ended", "exit_code", "why"]
     assert listed[0]["exit_code"] == 1

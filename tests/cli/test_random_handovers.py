@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_stories import DEFAULT, LIMITS, REPORT, STORIES, said, spec_of, write_trial, written
 from safetensors.torch import load_file
-from synthetic import TRAINABLE, Writer, make_folder
+from synthetic import TRAINABLE, Writer, make_folder, read_document
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.files import REFITTED
@@ -51,7 +51,7 @@ def exported(folder, to, *options):
     if not said("export", folder, "--to", str(to), *options)[0]:
         assert not to.exists()
         return None
-    config = json.loads((to / "config.json").read_text())
+    config = read_document(to / "config.json")
     model = load_file(to / "model.safetensors")["numbers"].tolist()
     assert model[:2] == [int(config["trial_id"]), config["epoch"]]
     return tuple(model)
@@ -143,7 +143,8 @@ def test_confirmation_chooses_what_a_plain_reading_chooses(
         assert json.loads(output)["trial_id"] == f"{story.best()[0]:05}"
         return
     chosen = min(confirmed, key=rank)
-    (_, epoch), number = min((v, n) for n, v in values[chosen].items())
+    number = min(values[chosen], key=lambda number: (values[chosen][number][0], number))
+    epoch = values[chosen][number][1]
     shown = json.loads(output)
     assert shown["shown"] == "confirmed"
     mean = story.sign * sum(v for v, _ in values[chosen].values()) / len(values[chosen])
@@ -580,7 +581,7 @@ def test_soup_is_of_the_trials_that_a_plain_reading_finds(
     ]
     chosen = done.candidates[min(allowed)[1]] if allowed else single
     assert done.chosen is chosen
-    config = json.loads((place / "model" / "config.json").read_text())
+    config = read_document(place / "model/config.json")
     assert (int(config["trial_id"]), config["epoch"]) == (best, story.checkpoint(best))
     members = (config.get("combined") or {}).get("members", [])
     expected = [*chosen.trials] if chosen.kind != "single" else []

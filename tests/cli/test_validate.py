@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import photos
 import pytest
-from commands import call, refusal, tuner
+from commands import call, fetch_json, refusal, tuner
 from fresh import ran
 from synthetic import Writer, make_folder
 
@@ -22,16 +22,16 @@ def test_validate_shows_plan_and_spec_and_starts_nothing(here):
     assert done.stdout.startswith("digits would run\n")
     assert not done.modules & {"ray", "torch", "pandas", "tuner.ray_compat", "concurrent.futures"}
     assert not list(here.iterdir())
-    shown = json.loads(call("validate", "digits", "--json").stdout)
+    shown = fetch_json("validate", "digits")
     assert shown["spec"]["name"] == "digits"
     assert shown["trials"] == shown["spec"]["num_samples"]
     assert shown["a_trial_reserves"] == {"cpus": 1, "gpus": 0}
-    assert json.loads(call("run", "digits", "--dry-run", "--json").stdout) == shown
+    assert fetch_json("run", "digits", "--dry-run") == shown
     assert not list(here.iterdir())
 
 
 def test_validate_summary_shows_networks():
-    assert "networks" not in json.loads(call("validate", "digits", "--json").stdout)
+    assert "networks" not in fetch_json("validate", "digits")
     done = call("validate", "digits", "--json", "--summary", "training.freeze=head")
     [network] = json.loads(done.stdout)["networks"]
     assert network["model"] == "cnn"
@@ -42,8 +42,7 @@ def test_validate_summary_shows_networks():
 
 
 @pytest.fixture
-def photo_folder(here, monkeypatch):
-    monkeypatch.setenv("TUNER_DATA", str(here / "data"))
+def photo_folder(here, data_home):
     return photos.write(here / "photos", each=12)
 
 
@@ -51,7 +50,7 @@ def photo_folder(here, monkeypatch):
 def test_faults_of_images_and_networks_show_before_anything_starts(command, photo_folder):
     layers = call(*command, "folder:photos", "training.freeze=tail").exception
     assert "training.freeze: matches no parameter, got 'tail'; available: _conv_stem" in str(layers)
-    (photo_folder / "rose" / "0003.jpg").write_bytes(b"no image")
+    (photo_folder / "rose/0003.jpg").write_bytes(b"no image")
     image = call(*command, "folder:photos").exception
     assert "1 of 36 images cannot be read: " in str(image)
     assert str(image).endswith("; training.skip_unreadable=true trains without them")
@@ -63,16 +62,16 @@ SMALL = ("folder:photos", "training.model=cnn")  # a plan measures a step of the
 
 
 def test_validate_shows_doubts_about_images(photo_folder):
-    (photo_folder / "rose" / "a.heic").touch()
+    (photo_folder / "rose/a.heic").touch()
     doubt = f"1 file in {photo_folder} left out: 1 .heic"
-    assert doubt in json.loads(call("validate", *SMALL, "--json").stdout)["notes"]
+    assert doubt in fetch_json("validate", *SMALL)["notes"]
 
 
 def test_validate_and_run_warn_of_objective_in_wrong_direction(photo_folder):
     warning = "objective.mode=min takes the trial with the lowest val_accuracy for the best"
     arguments = (*SMALL, "objective.metric=val_accuracy", "objective.mode=min")
     assert warning in " ".join(call("validate", *arguments).stdout.split())
-    (photo_folder / "rose" / "0003.jpg").write_bytes(b"no image")  # ends the run before Ray starts
+    (photo_folder / "rose/0003.jpg").write_bytes(b"no image")  # ends the run before Ray starts
     assert f"warning: {warning}\n" in call("run", *arguments).stderr
 
 
@@ -89,7 +88,7 @@ def first(here):
     """A search of two cells of a grid of four, of which the third failed."""
     space = {"lr": "choice([0.1, 1.0])", "momentum": "choice([0.0, 0.9])"}
     folder = make_folder(
-        here / "results" / "first",
+        here / "results/first",
         trainable=IMAGE_CLASSIFIER,
         search={"strategy": "grid", "space": space, "order": "rows"},
         scheduler={"name": "asha", "max_t": 4, "grace_period": 4, "reduction_factor": 4},
@@ -116,7 +115,7 @@ def test_like_copies_the_spec_and_learns_from_its_trials(first):
     spec = plan["spec"]
     assert (spec["name"], spec["warm_start"], plan["trials"]) == ("first-2", "first", 2)
     changes = ("scheduler.max_t=8", "--search", "bohb", "num_samples=20", "--name", "second")
-    spec = json.loads(call("validate", "--like", "first", "--json", *changes).stdout)["spec"]
+    spec = fetch_json("validate", "--like", "first", *changes)["spec"]
     assert (spec["name"], spec["search"]["strategy"]) == ("second", "bohb")
     assert spec["warm_start"] == "first"
     cold = call("validate", "--like", "first", "warm_start=null", "--json")
@@ -160,7 +159,7 @@ def test_validate_command_needs_no_experiment(tmp_path, monkeypatch):
     [note] = [note for note in plan["notes"] if "command" in note]
     assert note == "the command has no {depth}: the script finds the value in $TUNER_CONFIG alone"
     (tmp_path / "spec.yaml").write_text("search: {space: {lr: 'uniform(0, 1)'}}\nnum_samples: 3")
-    spec = json.loads(call("validate", "spec.yaml", "--command", command, "--json").stdout)["spec"]
+    spec = fetch_json("validate", "spec.yaml", "--command", command)["spec"]
     assert (spec["name"], spec["num_samples"]) == ("spec", 3)
     for wrong, fault in (
         ("python 'x", "cannot be split"),
@@ -185,5 +184,5 @@ def test_doctor_exit_code_is_1_if_broken(monkeypatch, findings, code):
     done = call("doctor")
     assert done.return_value == code
     assert all(finding.found in done.stdout for finding in findings)
-    shown = json.loads(call("doctor", "--json").stdout)
+    shown = fetch_json("doctor")
     assert shown == {"ok": not code, "findings": [asdict(finding) for finding in findings]}

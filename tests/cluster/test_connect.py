@@ -250,7 +250,7 @@ def test_plan_counts_trials_or_refuses(snapshot):
 @pytest.fixture
 def directory(tmp_path, monkeypatch):
     folder = tmp_path / "mine"
-    (folder / "results" / "x").mkdir(parents=True)
+    (folder / "results/x").mkdir(parents=True)
     (folder / "mine.py").write_text("x = 1\n")
     for name in (ray_compat.IN_A_JOB, *ray_compat.FOR_WORKERS):
         monkeypatch.delenv(name, raising=False)

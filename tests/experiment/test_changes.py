@@ -1,10 +1,9 @@
 """What resumes change of a spec: what is accepted, how it is kept, which trials become longer."""
 
-import json
 import time
 
 import pytest
-from synthetic import Writer, make_folder
+from synthetic import change_document, make_folder, read_document
 
 from tuner.errors import SpecError, UsageError
 from tuner.experiment.changes import (
@@ -39,8 +38,7 @@ def test_changes_of_damaged_changes_are_refused(snapshot, damaged):
         changes_of({CHANGES: damaged}, "digits")
 
 
-def test_changes_json_counts_epochs_reported_before_the_change(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
+def test_changes_json_counts_epochs_reported_before_the_change(tmp_path, writer):
     writer.trial(0, [0.1, 0.2])
     writer.trial(1, [0.3])
     between = writer.journal.clock()
@@ -48,8 +46,8 @@ def test_changes_json_counts_epochs_reported_before_the_change(tmp_path):
     writer.end()
     change = {"was": {"scheduler.max_t": 1}, "is": {"scheduler.max_t": 2}}
     changes = [EARLIER, {"time": between, **change, "epochs": 1}]
-    path = tmp_path / "digits" / "experiment.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {CHANGES: changes}))
+    path = tmp_path / "digits/experiment.json"
+    change_document(path, **{CHANGES: changes})
     results = Results(tmp_path / "digits")
     assert results.changes == [
         {"time": 0.0, "after_epochs": 0, "was": EARLIER["was"], "is": EARLIER["is"]},
@@ -62,7 +60,7 @@ def test_changes_json_counts_epochs_reported_before_the_change(tmp_path):
 @pytest.fixture
 def document(tmp_path):
     folder = make_folder(tmp_path / "digits", resources={"cpus": 1}, storage=str(tmp_path))
-    return json.loads((folder / "experiment.json").read_text())
+    return read_document(folder / "experiment.json")
 
 
 def made(document, **changes):
@@ -168,8 +166,7 @@ def test_lengths_of_has_every_earlier_length(document):
     assert lengths_of(longer, build_spec(longer["spec"])) == Lengths(30, frozenset({10, 20}))
 
 
-def test_lengths_reopen_trials_completed_at_an_earlier_length(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
+def test_lengths_reopen_trials_completed_at_an_earlier_length(writer):
     ends = {0: "completed", 1: "stopped", 2: "completed", 3: "completed", 4: "completed"}
     for number, end in ends.items():
         trial_id = writer.trial(number, [0.1] * (3 if number == 3 else 2), end=None)

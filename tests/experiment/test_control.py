@@ -46,19 +46,18 @@ def test_requested_returns_requests_in_order(driven):
 def test_requested_ignores_other_files(driven):
     (driven.path / "control").mkdir()
     for number, text in enumerate(["", "[]", "{}", '{"control": {"verb": "explode"}}', "[" * 999]):
-        (driven.path / "control" / f"{number:019}-{0:08x}.json").write_text(text)
-    os.mkfifo(driven.path / "control" / f"{7:019}-{0:08x}.json")
-    (driven.path / "control" / f"{8:019}-{0:08x}.json").symlink_to("notes.json")
-    (driven.path / "control" / "notes.json").write_text('{"control": {"verb": "pause"}}')
+        (driven.path / f"control/{number:019}-{0:08x}.json").write_text(text)
+    os.mkfifo(driven.path / f"control/{7:019}-{0:08x}.json")
+    (driven.path / f"control/{8:019}-{0:08x}.json").symlink_to("notes.json")
+    (driven.path / "control/notes.json").write_text('{"control": {"verb": "pause"}}')
     assert requested(driven) == []
 
 
-def test_request_without_a_driver_is_refused(snapshot, tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
+def test_request_without_a_driver_is_refused(snapshot, tmp_path, writer):
     writer.kill()
     with snapshot.raises(UsageError):
         request(ExperimentFolder(writer.folder), control_of("pause"))
-    assert not (tmp_path / "digits" / "control").exists()
+    assert not (tmp_path / "digits/control").exists()
 
 
 @pytest.mark.parametrize(
@@ -73,8 +72,7 @@ def test_request_of_a_completed_search_is_refused(snapshot, tmp_path, trainable)
         request(ExperimentFolder(writer.folder), control_of("pause"))
 
 
-def test_request_after_the_end_is_refused(snapshot, tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
+def test_request_after_the_end_is_refused(snapshot, writer):
     writer.add("experiment_ended", status="completed")
     files = ExperimentFolder(writer.folder)
     with snapshot.raises(UsageError):

@@ -1,9 +1,8 @@
-import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from synthetic import Writer, make_folder
+from synthetic import Writer, make_folder, read_document
 
 from tuner.errors import NameTakenError, UsageError
 from tuner.experiment import folder as folder_module
@@ -12,14 +11,14 @@ from tuner.experiment.folder import ExperimentFolder
 
 
 def test_create_refuses_an_existing_name(snapshot, tmp_path):
-    folder = ExperimentFolder(tmp_path / "new" / "digits")
+    folder = ExperimentFolder(tmp_path / "new/digits")
     assert not folder.is_taken
     folder.create({"format": 1})
     assert folder.is_taken
     assert [path.name for path in folder.path.iterdir()] == [EXPERIMENT]
     with snapshot.raises(NameTakenError):
         folder.create({"format": 2})
-    assert json.loads((folder.path / EXPERIMENT).read_text()) == {"format": 1}
+    assert read_document(folder.path / EXPERIMENT) == {"format": 1}
     with snapshot.raises(UsageError):
         ExperimentFolder(folder.path / EXPERIMENT / "inner").create({})
 
@@ -34,7 +33,7 @@ def test_create_at_once_leaves_one_folder(tmp_path):
 
     with ThreadPoolExecutor(8) as pool:
         won = [number for number in pool.map(create, range(64)) if number is not None]
-    assert [json.loads((tmp_path / "x" / EXPERIMENT).read_text())["by"]] == won
+    assert [read_document(tmp_path / "x" / EXPERIMENT)["by"]] == won
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x" / JOURNAL).read_bytes() == b""
 
@@ -95,7 +94,7 @@ def test_write_is_atomic(tmp_path):
 
 
 def test_location_follows_from_the_path(tmp_path, monkeypatch):
-    path = make_folder(tmp_path / "runs" / "digits")
+    path = make_folder(tmp_path / "runs/digits")
     folder = ExperimentFolder(path)
     assert (folder.name, folder.storage, folder.is_remote) == ("digits", str(path.parent), False)
     assert (folder.location, folder.locate("report.html")) == (str(path), f"{path}/report.html")
@@ -108,7 +107,7 @@ def test_location_follows_from_the_path(tmp_path, monkeypatch):
 
 
 def test_remove_and_rename_refuse_links(snapshot, tmp_path):
-    made = make_folder(tmp_path / "made" / "digits")
+    made = make_folder(tmp_path / "made/digits")
     link = tmp_path / "digits"
     link.symlink_to(made)
     folder = ExperimentFolder(link)
@@ -118,8 +117,7 @@ def test_remove_and_rename_refuse_links(snapshot, tmp_path):
     assert (link / "experiment.json").is_file()
 
 
-def test_remove_deletes_everything(snapshot, tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
+def test_remove_deletes_everything(snapshot, tmp_path, writer):
     writer.checkpoint(writer.trial(0, [0.5]), 1)
     with snapshot.raises(UsageError):
         ExperimentFolder(writer.folder).remove(warn=print)

@@ -34,7 +34,7 @@ def forced(monkeypatch):
 
 
 def checkpoint(folder, epoch):
-    path = folder / "trials" / "00000" / "checkpoints" / str(epoch) / "state.pt"
+    path = folder / "trials/00000/checkpoints" / str(epoch) / "state.pt"
     path.parent.mkdir(parents=True)
     path.write_text(str(epoch))
     return path
@@ -55,7 +55,7 @@ def test_flush_syncs_before_it_removes(folder, forced):
         assert old.exists()
         sync.flush(journal)
     assert not old.exists()
-    trial = folder / "trials" / "00000"
+    trial = folder / "trials/00000"
     names = [folder / "trials", trial, trial / "checkpoints", new.parent]
     assert forced[:1] == [str(new)]
     assert {str(name) for name in names} <= set(forced)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from synthetic import make_folder
+from synthetic import make_folder, read_document
 
 from tuner.errors import SpecError, UsageError
 from tuner.experiment.resolve import load_experiment, names, resolve
@@ -44,7 +44,7 @@ def test_resolve_applies_assignments():
 
 
 def test_resolve_uses_the_next_free_name(snapshot, here):
-    make_folder(here / "results" / "mine")
+    make_folder(here / "results/mine")
     assert resolve("mine.json")[0].name == "mine-2"
     assert resolve("mine.json", [f"storage={here}/other"])[0].name == "mine"
     with snapshot.raises(UsageError):
@@ -52,7 +52,7 @@ def test_resolve_uses_the_next_free_name(snapshot, here):
 
 
 def test_resolve_fault_names_the_file_or_the_command_line(snapshot, tmp_path):
-    bad = {**json.loads(Path("mine.json").read_text()), "seed": -1}
+    bad = {**read_document(Path("mine.json")), "seed": -1}
     Path("bad.json").write_text(json.dumps(bad))
     with snapshot.raises(SpecError):
         resolve("bad.json")
@@ -70,8 +70,8 @@ def test_shipped_experiments_are_valid(name, tmp_path):
 
 def test_load_experiment_prefers_the_working_directory(tmp_path):
     (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "digits.py").write_text(MODULE)
-    (tmp_path / "experiments" / "mine.py").write_text(MODULE)
+    (tmp_path / "experiments/digits.py").write_text(MODULE)
+    (tmp_path / "experiments/mine.py").write_text(MODULE)
     assert build_spec(load_experiment("digits", tmp_path).raw).num_samples == 2
     assert load_experiment("mine", tmp_path).name == "mine"
     assert load_experiment("cifar10_net", tmp_path).name == "cifar10_net"
@@ -124,7 +124,7 @@ def test_load_experiment_user_errors_have_the_line(snapshot, code, tmp_path):
 
 def test_resolve_recorded_experiment_gets_a_free_name(tmp_path):
     spec = {"trainable": "commands:a_function", "training": {}, "storage": "/elsewhere", "seed": 7}
-    folder = make_folder(tmp_path / "results" / "mine", **spec)
+    folder = make_folder(tmp_path / "results/mine", **spec)
     spec, source = resolve(str(folder / "experiment.json"), ["num_samples=9"])
     assert (spec.name, spec.storage, spec.seed) == ("mine-2", "./results", 7)
     assert (spec.num_samples, spec.trainable) == (9, "commands:a_function")
@@ -135,7 +135,7 @@ def test_resolve_recorded_default_config_goes_with_another_space(tmp_path):
     search = {"strategy": "random", "space": {"lr": "loguniform(0.01, 1)"}}
     search["points_to_evaluate"] = [{"lr": 0.1}]
     fields = {"trainable": IMAGE_CLASSIFIER, "training": {"model": "cnn", "dataset": "digits"}}
-    folder = make_folder(tmp_path / "results" / "a", search=search, **fields)
+    folder = make_folder(tmp_path / "results/a", search=search, **fields)
     file = str(folder / "experiment.json")
     same, other = (resolve(file, space)[0] for space in ([], ["search.space.lr=uniform(0.5, 1)"]))
     assert same.search.points_to_evaluate == ({"lr": 0.1},)

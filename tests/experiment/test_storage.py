@@ -17,7 +17,7 @@ from tuner.experiment.storage import (
 
 
 def test_find_experiment_by_name_or_folder(tmp_path, monkeypatch):
-    folder = make_folder(tmp_path / "store" / "digits")
+    folder = make_folder(tmp_path / "store/digits")
     assert find_experiment("digits", tmp_path / "store") == folder
     assert find_experiment(folder, tmp_path / "elsewhere") == folder
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "store"))

@@ -62,13 +62,13 @@ def files(config):
     """The same as a function: its checkpoint is a folder with a folder in it."""
     counted, trained = 0, 0
     if before := tune.get_checkpoint():
-        counted = int((Path(before.path) / "inner" / "counted").read_text())
+        counted = int((Path(before.path) / "inner/counted").read_text())
     while counted < 5:
         time.sleep(EPOCH_S)
         counted, trained = counted + 1, trained + 1
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "inner").mkdir()
-            (Path(folder) / "inner" / "counted").write_text(str(counted))
+            (Path(folder) / "inner/counted").write_text(str(counted))
             tune.report(
                 {"loss": config["x"] / counted, "counted": counted, "trained": trained},
                 checkpoint=tune.Checkpoint.from_directory(folder),

@@ -74,7 +74,7 @@ def test_script_trainables_run_by_value(tmp_path):
 @pytest.mark.slow
 def test_resume_after_kill_takes_trainable_from_python(tmp_path):
     killed = start(SCRIPT, "slow", cwd=tmp_path)
-    journal = tmp_path / "results" / "slow"
+    journal = tmp_path / "results/slow"
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         if (journal / "journal.jsonl").exists() and any(

@@ -36,7 +36,7 @@ class Steered:
 
     def __init__(self, storage):
         self.cwd = storage
-        self.files = ExperimentFolder(storage / "results" / "steered")
+        self.files = ExperimentFolder(storage / "results/steered")
         self.request_ids = []
         (storage / "spec.json").write_text(json.dumps(SPEC))
         self.process = None

@@ -191,10 +191,10 @@ def test_images_are_decoded_once_and_copied_to_nodes(cluster, tmp_path):
     search = start(cluster, tmp_path, *command, *options, at=at)
     code, out, messages = ended(search)
     assert code == 0, messages
-    assert Results(tmp_path / "results" / "photos").counts["completed"] == 4, out
-    [decoded] = (tmp_path / "data" / "decoded").glob("photos-*")
+    assert Results(tmp_path / "results/photos").counts["completed"] == 4, out
+    [decoded] = (tmp_path / "data/decoded").glob("photos-*")
     for number in (1, 2):
-        [copy] = (cluster.folder / f"data{number}" / "decoded").glob("photos-*")
+        [copy] = (cluster.folder / f"data{number}/decoded").glob("photos-*")
         assert copy.name == decoded.name
         arrays = {path.name: path.read_bytes() for path in decoded.glob("*.npy")}
         assert arrays

@@ -57,10 +57,10 @@ def test_moving_page_commands_run(ray_here, here):
 
 def test_training_page_commands_run(ray_here, here):
     run_page("training", here)
-    report = Results(here / "results" / "recipe").get_best_trial().results[-1].metrics
+    report = Results(here / "results/recipe").get_best_trial().results[-1].metrics
     assert 0 < report["val_macro_f1"] <= 1
     assert "val_balanced_accuracy" not in report
-    for log in sorted((here / "results" / "further" / "trials").glob("*/log.txt")):
+    for log in sorted((here / "results/further/trials").glob("*/log.txt")):
         started = f"started from {here / 'source_model'}; new: nothing\n"
         assert log.read_text().startswith(started)
 
@@ -69,7 +69,7 @@ def test_notify_page_commands_run(here, monkeypatch):
     monkeypatch.setenv("USER", "me")
     monkeypatch.setenv("SLACK_HOOK", "x")
     run_page("notify", here)  # where nobody listens: a warning
-    assert Results(here / "results" / "noted").status == "completed"
+    assert Results(here / "results/noted").status == "completed"
 
 
 def test_queue_page_commands_run(here):

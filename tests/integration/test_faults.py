@@ -147,7 +147,7 @@ def test_a_functions_checkpoints_are_kept_as_a_learners(functions):
     trial = trial_that(functions, "saves")
     assert [record.epoch for record in trial.checkpoints] == [1, 2, 3]
     checkpoint = functions.best_checkpoint(trial)
-    assert checkpoint.path == functions.folder / "trials" / trial.trial_id / "checkpoints" / "3"
+    assert checkpoint.path == functions.folder / "trials" / trial.trial_id / "checkpoints/3"
     assert (checkpoint.path / "epoch.txt").read_text() == "3"
     assert len(list(checkpoint.path.parent.iterdir())) == 1
 
@@ -302,13 +302,13 @@ def test_resume_of_moved_folder_skips_lost_checkpoints(
     events = [json.dumps(e) for e in read(before.folder) if e.get("epoch", 0) <= 2]
     lines = [line for line in events if "_ended" not in line]
     (before.folder / "journal.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    moved = tmp_path / "elsewhere" / "other-name"
+    moved = tmp_path / "elsewhere/other-name"
     moved.parent.mkdir()
     shutil.move(before.folder, moved)
-    shutil.rmtree(moved / "trials" / "00001")
-    (moved / "trials" / "00002" / "checkpoints" / "1" / "state.pt").write_bytes(b"damaged")
-    foreign = [moved / "notes.txt", moved / "trials" / "README", moved / "trials" / "9" / "x.pt"]
-    left = [moved / "trials" / "00000" / "checkpoints" / name / "state.pt" for name in ("77", "78")]
+    shutil.rmtree(moved / "trials/00001")
+    (moved / "trials/00002/checkpoints/1/state.pt").write_bytes(b"damaged")
+    foreign = [moved / "notes.txt", moved / "trials/README", moved / "trials/9/x.pt"]
+    left = [moved / "trials/00000/checkpoints" / name / "state.pt" for name in ("77", "78")]
     for path in [*foreign, *left]:
         path.parent.mkdir(exist_ok=True)
         path.write_text("theirs")

@@ -50,7 +50,7 @@ def start(tmp_path):
 @pytest.mark.slow
 def test_resume_after_sigint_completes_search(start, tmp_path, ray_here):
     process = start(max_concurrent=2, num_samples=3, epochs=12, scheduler="none")
-    folder = tmp_path / "results" / "gated"
+    folder = tmp_path / "results/gated"
     wait_for(at_the_gate(tmp_path), process)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal does
     open_gate(tmp_path)
@@ -90,7 +90,7 @@ def test_repeated_sigterm_acts_as_first(start, tmp_path):
     open_gate(tmp_path)
     _, stderr = process.communicate(timeout=LIMIT_S)
     expected = (143, "experiment_ended", "interrupted")
-    assert ending_of(process, tmp_path / "results" / "gated") == expected
+    assert ending_of(process, tmp_path / "results/gated") == expected
     assert stderr.splitlines()[-1].startswith("error: SIGTERM ended the search; go on with: ")
     assert "Traceback" not in stderr
 
@@ -112,7 +112,7 @@ def test_closed_terminal_interrupts_search(start, tmp_path):
     os.close(terminal)
     open_gate(tmp_path)
     expected = (129, "experiment_ended", "interrupted")
-    assert ending_of(process, tmp_path / "results" / "gated") == expected
+    assert ending_of(process, tmp_path / "results/gated") == expected
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_sigterm_while_ray_starts_prints_one_error(start, tmp_path):
 
 def test_resume_after_kill_equals_uninterrupted_run(start, tmp_path, gated_whole):
     process = start(max_concurrent=1)
-    folder = tmp_path / "results" / "gated"
+    folder = tmp_path / "results/gated"
     wait_for(at_the_gate(tmp_path), process)
     with pytest.raises(UsageError, match=f"another driver: pid {process.pid}"):
         resume_experiment(folder)
@@ -174,7 +174,7 @@ def short(tmp_path, ray_here):
     scheduler = {"max_t": 2, "grace_period": 1, "reduction_factor": 2}
     fields = spec(tmp_path, scheduler=scheduler, num_samples=4, max_concurrent=1)
     folder = run_experiment(build_spec(fields)).folder
-    return folder, shutil.copytree(folder, tmp_path / "copies" / "gated")
+    return folder, shutil.copytree(folder, tmp_path / "copies/gated")
 
 
 def kill_resume(folder, directory, *changes):

@@ -51,7 +51,7 @@ def searching(cluster, tmp_path):
 
 
 def results(working):
-    return working / "results" / "far"
+    return working / "results/far"
 
 
 def stderr_of(working):

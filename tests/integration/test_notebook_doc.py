@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "docs/notebook.ipynb"
 
 
 def shown(cell):
@@ -42,4 +42,4 @@ def test_notebook_outputs_equal_shown_outputs(tmp_path, monkeypatch):
     again = [cell for cell in fresh.cells if cell.cell_type == "code"]
     assert [shown(cell) for cell in cells] == [shown(cell) for cell in again]
     assert all(cell.outputs for cell in cells)
-    assert (tmp_path / "results" / "notebook" / "journal.jsonl").is_file()
+    assert (tmp_path / "results/notebook/journal.jsonl").is_file()

@@ -110,7 +110,7 @@ def test_page_commands_run(shell):
         done = shell.run(with_options(command, SMALLER))
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         assert done.stdout or command.startswith("source "), command
-    assert (folder / "my_model" / "model.safetensors").is_file()
+    assert (folder / "my_model/model.safetensors").is_file()
     shown = {path.name for path in (folder / "photos_model").iterdir()}
     assert shown == {"README.md", "config.json", "metrics.json", "model.safetensors"}
 
@@ -156,7 +156,7 @@ def test_makefile_has_commands_of_readme():
     assert [line.split()[1] for line in lines] == ["sweep", "test"]
     makefile = (ROOT / "Makefile").read_text()
     assert "tuner run digits" in makefile
-    assert "make test" in (ROOT / ".ci" / "run").read_text()
+    assert "make test" in (ROOT / ".ci/run").read_text()
 
 
 @pytest.mark.slow

@@ -34,13 +34,13 @@ def here(ray_here, tmp_path_factory):
 
 def test_refit_is_exported_and_a_resume_after_a_kill_gives_the_same_model(here):
     best = shown("best", "small")
-    began = Results(here / "results" / "small-refit").history.started
+    began = Results(here / "results/small-refit").history.started
     refitted = shown("refit", "small")
     assert refitted["best"]["config"] == best["config"]
     assert refitted["best"]["epoch"] == refitted["best"]["metrics"]["epochs_trained"]
     assert refitted["best"]["epoch"] == best["epoch"]
     assert 0 < refitted["test"]["test_accuracy"] <= 1
-    folder = here / "results" / "small-refit"
+    folder = here / "results/small-refit"
     assert Results(folder).history.started == began  # by the search itself
     assert shown("show", "small")["refit"] == "small-refit"
     call("export", "small", "--to", "whole")

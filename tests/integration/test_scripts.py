@@ -26,7 +26,7 @@ def log_of(results, trial_id):
 
 
 def model_of(results, trial_id):
-    return results.folder / "trials" / trial_id / "files" / "model.txt"
+    return results.folder / "trials" / trial_id / "files/model.txt"
 
 
 def search_of_functions(searched, epochs, **fields):
@@ -71,7 +71,7 @@ def test_script_resumes_after_kill(tmp_path, ray_here, gated, began_at):
         cwd=tmp_path,
     )
     reports = f'"epoch":{min(gated, 5) - 1},'
-    journal = tmp_path / "x" / "journal.jsonl"
+    journal = tmp_path / "x/journal.jsonl"
     wait_for(lambda: (tmp_path / "waits").exists() and reports in journal.read_text(), process)
     process.kill()
     process.wait()
@@ -84,7 +84,7 @@ def test_script_resumes_after_kill(tmp_path, ray_here, gated, began_at):
     assert trial.status == "completed"
     assert [report.metrics["began_at"] for report in trial.results] == began_at
     assert (tmp_path / "x/trials/00000/files/end.txt").read_text() == "0"
-    exported = results.export(tmp_path / "out") / "checkpoint" / "epoch"
+    exported = results.export(tmp_path / "out") / "checkpoint/epoch"
     assert exported.read_text() == "4"
 
     confirmed = confirm(results, top=1, seeds=1).results

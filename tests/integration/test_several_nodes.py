@@ -108,7 +108,7 @@ def test_submitted_job_stops_and_resumes(cluster, working, monkeypatch):
     assert code == 0, messages
     listing = job("jobs", "--json")
     assert [each["job_id"] for each in json.loads(ended(listing)[1])] == [job_id.strip()]
-    folder = working / "shared" / "far"
+    folder = working / "shared/far"
     deadline = time.monotonic() + PATIENCE_S
     while ("00000", 2) not in reported(folder):
         assert time.monotonic() < deadline, ended(job("logs", job_id.strip()))
@@ -127,7 +127,7 @@ def test_search_survives_loss_of_node_and_head(cluster, working):
     """Of a driver on a node without CPUs, and a trial of three workers on two others."""
     at = cluster.outside() if cluster.namespaces else ()
     search = tuner(cluster, working, "run", "far.json", at=at)
-    folder = working / "results" / "far"
+    folder = working / "results/far"
     until(lambda: ("00000", 2) in reported(folder), search)
     cluster.nodes[2].kill()
     cluster.start(3)

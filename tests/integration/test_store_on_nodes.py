@@ -94,7 +94,7 @@ def test_a_function_on_two_nodes_saves_in_the_store(cluster, tmp_path):
     ended(begin(cluster, tmp_path, "saving:files", "files"))
     assert epochs_of(reports("files")) == every_epoch(5)
     best = load_results("files", URL).best_checkpoint()
-    assert (best.path / "inner" / "counted").read_text() == "5"
+    assert (best.path / "inner/counted").read_text() == "5"
 
 
 def test_checkpoint_of_lost_node_is_resumed_elsewhere(cluster, tmp_path):

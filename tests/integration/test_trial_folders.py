@@ -37,7 +37,7 @@ def test_export_has_weights_of_best_trial(side_by_side, tmp_path):
         assert json.loads(kept.read_text()) == trial.config["lr"]
         assert trial.results[0].metrics["same"] == 1
         assert (results.folder / "trials" / trial.trial_id / "files/ck/weights.json").is_file()
-    exported = results.export(tmp_path / "out") / "checkpoint" / "weights.json"
+    exported = results.export(tmp_path / "out") / "checkpoint/weights.json"
     assert json.loads(exported.read_text()) == 1.0
 
 

@@ -44,7 +44,7 @@ def test_confirm_retrains_leaders_and_measures_the_test_split_once(here):
     assert before["shown"] == "searched"
     output = shown("confirm", "learner", "--top", 2, "--seeds", 3)
     assert output["seeds"] == [1, 2, 3]
-    results = Results(here / "results" / "learner-confirm")
+    results = Results(here / "results/learner-confirm")
     assert results.counts["completed"] == 6
     assert {trial.last_epoch for trial in results.trials.values()} == {3}
     for trial in results.trials.values():
@@ -61,7 +61,7 @@ def test_confirm_retrains_leaders_and_measures_the_test_split_once(here):
     evaluated = shown("evaluate", "learner")
     assert evaluated["trial_id"] == leader["trial_id"]
     assert evaluated["test_loss"] == output["test"]["test_loss"]
-    records = list((here / "results" / "learner-confirm" / "trials").glob("*/test.json"))
+    records = list((here / "results/learner-confirm/trials").glob("*/test.json"))
     assert len(records) == 1  # only what was chosen
     now = shown("show", "learner")
     assert (now["best"], now["confirmed"]["trial_id"]) == (before, leader["trial_id"])
@@ -70,7 +70,7 @@ def test_confirm_retrains_leaders_and_measures_the_test_split_once(here):
 @pytest.mark.slow
 def test_resume_continues_a_confirmation(here):
     """After the first test: its experiment as a kill in the fourth trial would have left it."""
-    folder = here / "results" / "learner-confirm"
+    folder = here / "results/learner-confirm"
     whole = shown("confirm", "learner", "--top", 2, "--seeds", 3)
     journal = folder / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
@@ -88,16 +88,16 @@ def test_warm_start_resumes_without_earlier_search(here):
     options = ("--search", "hyperopt", "search.startup=3")
     done = call("run", "learner.json", "--from", "learner", "--name", "warm", *options)
     assert "warm start: 6 of the 6 finished trials of learner are given" in done.stderr
-    whole = Results(here / "results" / "warm")
+    whole = Results(here / "results/warm")
     assert {trial.origin for trial in list(whole.trials.values())[:3]} == {"warm"}
     journal = whole.folder / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
     cut = next(i for i, line in enumerate(lines) if '"00002"' in line)
     journal.write_text("".join(lines[:cut]))
-    shutil.move(here / "results" / "learner", here / "gone")
+    shutil.move(here / "results/learner", here / "gone")
     try:
         call("resume", "warm")
     finally:
-        shutil.move(here / "gone", here / "results" / "learner")
-    again = Results(here / "results" / "warm")
+        shutil.move(here / "gone", here / "results/learner")
+    again = Results(here / "results/warm")
     assert [t.config for t in again.trials.values()] == [t.config for t in whole.trials.values()]

@@ -47,12 +47,12 @@ def run(command, folder):
 def test_page_commands_run(folder):
     for command in PAGE.commands:
         run(command, folder)
-    script = Results(folder / "results" / "script")
+    script = Results(folder / "results/script")
     assert script.counts["stopped"] > 0
     best = script.folder / "trials" / script.get_best_trial().trial_id
-    assert (best / "files" / "model.pt").is_file()
-    assert (folder / "best_mlp" / "checkpoint" / "model.joblib").is_file()
-    assert Results(folder / "results" / "sklearn_digits").counts["stopped"] > 0
+    assert (best / "files/model.pt").is_file()
+    assert (folder / "best_mlp/checkpoint/model.joblib").is_file()
+    assert Results(folder / "results/sklearn_digits").counts["stopped"] > 0
 
 
 @pytest.mark.docs

@@ -52,10 +52,10 @@ def test_examine_little_memory_or_disk_is_broken(tmp_path, machine):
 
 
 def test_examine_storage_that_cannot_be_written_is_broken(tmp_path):
-    assert finding(tmp_path / "not" / "there", "storage", "writable").level == "ok"
+    assert finding(tmp_path / "not/there", "storage", "writable").level == "ok"
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
-    broken = finding(tmp_path / "file" / "results", "storage", "writable")
+    broken = finding(tmp_path / "file/results", "storage", "writable")
     assert (broken.level, "Not a directory" in broken.found) == ("broken", True)
     assert finding("zz://x", "storage", "writable").level == "broken"
 

@@ -6,7 +6,7 @@ from math import log1p
 
 import pytest
 from confirmed import retrained, searched
-from synthetic import Clock, Writer, ended, make_folder
+from synthetic import Clock, Writer, ended, make_folder, read_document
 
 import tuner
 from tuner.experiment.results.confirmation import best_json
@@ -72,11 +72,11 @@ def test_summary_of_completed_search(snapshot, storage):
     writer.trial(3, [], error=("nan", "val_loss is nan at epoch 1"))
     writer.trial(4, [metrics(0.9)], error=("oom", long))
     writer.trial(5, [], error=("oom", "another"))
-    log = storage / "digits" / "trials" / "00004" / "log.txt"
+    log = storage / "digits/trials/00004/log.txt"
     log.parent.mkdir(parents=True)
     log.write_text("...")
     writer.end()
-    results = Results(writer.folder)
+    results = writer.results
     test = {"trial_id": "00001", "epoch": 2, "test_accuracy": 0.71234, "test_loss": 0.3}
     text = summary(results, test)
     snapshot(text)
@@ -85,7 +85,7 @@ def test_summary_of_completed_search(snapshot, storage):
 
 def with_baseline(folder, **validation):
     path = folder / "experiment.json"
-    document = json.loads(path.read_text())
+    document = read_document(path)
     path.write_text(json.dumps({**document, "validation": validation}))
     return folder
 
@@ -96,14 +96,14 @@ def test_summary_of_uneven_classes_has_the_macro_recall(snapshot, storage):
     writer.end()
     confusion = {"classes": ["cat", "dog"], "matrix": [[90, 0], [5, 5]]}
     test = {"test_accuracy": 0.95, "images": 100, "confusion": confusion}
-    snapshot(summary(Results(writer.folder), test))
+    snapshot(summary(writer.results, test))
 
 
 def test_summary_warns_of_accuracy_that_does_not_beat_the_baseline(snapshot, storage):
     writer = Writer(with_baseline(make_folder(storage / "digits"), images=60, baseline=0.5))
     writer.trial(3, [metrics(0.55)])
     writer.end()
-    results = Results(writer.folder)
+    results = writer.results
     snapshot(summary(results))
     best = results.best_json()
     snapshot(best_text(best, results.accuracy(best)))
@@ -114,7 +114,7 @@ def test_summary_of_interrupted_search_has_resume_command(snapshot, storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [0.5], end=None)
     writer.kill()
-    snapshot(summary(Results(writer.folder)))
+    snapshot(summary(writer.results))
 
 
 def test_summary_out_of_time_has_resume_command(snapshot, storage):
@@ -122,7 +122,7 @@ def test_summary_out_of_time_has_resume_command(snapshot, storage):
     writer.trial(0, [0.5])
     writer.trial(1, [0.5], end="interrupted")
     writer.add("experiment_ended", status="completed", reason="time_budget", never_started=7)
-    results = Results(writer.folder)
+    results = writer.results
     snapshot(summary(results))
     assert (results.show()["status"], results.show()["ended_by"]) == ("completed", "time_budget")
     assert "out of time" in experiments_table(list_experiments(storage))
@@ -139,7 +139,7 @@ def test_summary_and_report_show_what_another_hour_is_expected_to_bring(
     for number in range(trials):
         writer.trial(number, [0.6 - number / 10])
     writer.add("experiment_ended", status="completed", reason="utility")
-    results = Results(writer.folder)
+    results = writer.results
     lines = summary(results).splitlines()
     assert lines[0].startswith("digits: little more expected after")
     assert lines[2] == f"expected of another hour: {value} (ends below 0.01)"
@@ -157,7 +157,7 @@ def test_summary_of_search_elsewhere_prints_a_call(storage):
     writer.trial(1, [metrics(0.5)])
     writer.add("experiment_ended", status="completed", reason="time_budget", never_started=3)
     writer.kill()
-    [go_on] = [line for line in summary(Results(writer.folder)).splitlines() if "Go on" in line]
+    [go_on] = [line for line in summary(writer.results).splitlines() if "Go on" in line]
     command = go_on.removeprefix("Go on        ")
     assert command == "tuner.AskTell('results/far', time_budget_s=94)"
     with eval(command, {"tuner": tuner}, {}) as search:
@@ -168,7 +168,7 @@ def test_summary_without_usable_trial_counts_failures(snapshot, storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [], error=("exception", "\x1b[31mboom\n\nat line 3"))
     writer.end("failed")
-    snapshot(summary(Results(writer.folder)))
+    snapshot(summary(writer.results))
 
 
 def test_folder_name_outside_storage_is_its_path(storage, tmp_path):

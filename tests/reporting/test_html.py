@@ -9,7 +9,7 @@ import pytest
 from confirmed import retrained, searched
 from PIL import Image
 from stories import ODD, TAGS, odd, search
-from synthetic import Writer, make_folder
+from synthetic import read_document
 
 from tuner.experiment.results.comparison import Comparison
 from tuner.experiment.results.results import Results
@@ -87,7 +87,7 @@ def test_report_page_has_the_recall_of_each_class(tmp_path, images, shown):
 
 def test_page_shows_baseline_and_warns_if_unbeaten(tmp_path):
     path = search(tmp_path / "x", 12).folder / "experiment.json"
-    document = json.loads(path.read_text())
+    document = read_document(path)
     path.write_text(json.dumps({**document, "validation": {"images": 9, "baseline": 0.5}}))
     report = Report(Results(path.parent))
     assert next(tiles(report))[2].endswith("; baseline 0.5")
@@ -155,13 +155,12 @@ def test_render_makes_one_file_without_requests(monkeypatch):
     assert not re.findall(r"""src=|href="(?!#)|https?:|@import|url\(""", ours)
 
 
-def test_report_page_escapes_controls(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
+def test_report_page_escapes_controls(writer):
     writer.trial(0, [0.5])
     writer.add("control", id="1", control={"verb": "num-samples", "num_samples": 9}, by="<b>ada")
     writer.add("control", id="2", control={"verb": "try", "config": {"<i>": 1}}, refused="no <u>")
     writer.end()
-    page = report_page(Report(Results(writer.folder)))
+    page = report_page(Report(writer.results))
     section = page[page.index('<section id="controls">') :].partition("</section>")[0]
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", section)
     assert cells[1:4] == ["num-samples 9", "&lt;b&gt;ada", "done"]

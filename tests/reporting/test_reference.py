@@ -20,7 +20,7 @@ from tuner.spec.strategies import SEARCHERS
 from tuner.vision.catalog import DATASETS, MODELS
 from tuner.vision.settings import ClassifierSettings
 
-PAGE = Path(__file__).parents[2] / "docs" / "spec.md"
+PAGE = Path(__file__).parents[2] / "docs/spec.md"
 
 
 def test_docs_page_is_the_reference():

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from optuna.distributions import FloatDistribution
 from optuna.trial import create_trial
 from stories import odd, search
-from synthetic import Writer, make_folder
 
-from tuner.experiment.results.results import Results
 from tuner.reporting.optuna_study import frozen_trials
 from tuner.reporting.report import (
     RankedTrials,
@@ -62,23 +60,21 @@ def test_report_provenance_is_complete(tmp_path):
     assert set(provenance["report_made_by"]) == {"tuner", "optuna", "plotly"}
 
 
-def test_rungs_count_the_trials_that_reached_them_and_stopped_there(tmp_path):
+def test_rungs_count_the_trials_that_reached_them_and_stopped_there(writer):
     trials = [(1, "stopped"), (2, "stopped"), (10, "completed"), (1, "failed"), (1, "stopped")]
-    writer = Writer(make_folder(tmp_path / "x"))
     for number, (epochs, end) in enumerate(trials):
         error = ("nan", "m") if end == "failed" else None
         writer.trial(number, [0.5] * epochs, end=end, error=error)
     writer.end()
-    rungs = Report(Results(writer.folder)).rungs
+    rungs = Report(writer.results).rungs
     assert rungs == [RungCount(1, 5, 2), RungCount(2, 2, 1), RungCount(4, 1, 0), RungCount(8, 1, 0)]
 
 
-def test_rungs_leave_out_trials_that_a_user_stopped(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
+def test_rungs_leave_out_trials_that_a_user_stopped(writer):
     writer.trial(0, [0.5], end=None)
     writer.add("trial_ended", trial_id="00000", status="stopped", control="1")
     writer.end()
-    report = Report(Results(writer.folder))
+    report = Report(writer.results)
     assert (report.stopped, report.rungs[0].stopped) == ([], 0)
 
 

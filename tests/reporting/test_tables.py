@@ -6,7 +6,6 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.experiment.results.listing import Listed, trial_rows
-from tuner.experiment.results.results import Results
 from tuner.reporting.doctor import Finding
 from tuner.reporting.tables import experiments_table, findings_text, trial_text, trials_table
 
@@ -48,7 +47,7 @@ def results(tmp_path):
     writer.trial(1, [0.25], end="stopped", config={"lr": 0.2, "model": "cnn"})
     writer.trial(2, error=("oom", "\x1b[31mno memory"), config={"lr": 0.3, "model": "cnn"})
     writer.end()
-    return Results(writer.folder)
+    return writer.results
 
 
 def test_trials_table_shows_varying_hyperparameters(results):

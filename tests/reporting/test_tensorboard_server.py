@@ -75,7 +75,7 @@ def logdirs():
 @pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/events.out.tfevents.1"])
 @pytest.mark.parametrize("others", ["x", "ax"])
 def test_serve_refuses_a_folder_with_a_link(snapshot, tmp_path, logdirs, name, others):
-    (tmp_path / "a" / "trials").mkdir(parents=True)
+    (tmp_path / "a/trials").mkdir(parents=True)
     link = tmp_path / "x" / name
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path)
@@ -85,7 +85,7 @@ def test_serve_refuses_a_folder_with_a_link(snapshot, tmp_path, logdirs, name, o
 
 
 def test_serve_accepts_what_tensorboard_does_not_open(tmp_path, logdirs):
-    files = tmp_path / "x" / "trials" / "00001" / "files"
+    files = tmp_path / "x/trials/00001/files"
     files.mkdir(parents=True)
     (files / "epoch=1.ckpt").touch()
     (files / "last.ckpt").symlink_to("epoch=1.ckpt")
@@ -95,7 +95,7 @@ def test_serve_accepts_what_tensorboard_does_not_open(tmp_path, logdirs):
 
 
 def test_serve_refuses_a_pipe_that_tensorboard_would_read(snapshot, tmp_path, logdirs):
-    runs = tmp_path / "x" / "trials"
+    runs = tmp_path / "x/trials"
     runs.mkdir(parents=True)
     os.mkfifo(runs / "events.out.tfevents.1")
     with snapshot.raises(UsageError):
@@ -113,10 +113,10 @@ def test_serve_of_several_names_their_runs(tmp_path, logdirs):
 
 
 def test_serve_adds_later_experiments(tmp_path):
-    (tmp_path / "a" / "trials").mkdir(parents=True)
+    (tmp_path / "a/trials").mkdir(parents=True)
 
     def look(board):
-        (tmp_path / "b" / "trials").mkdir(parents=True)
+        (tmp_path / "b/trials").mkdir(parents=True)
         for _ in range(1000):
             if (Path(board.flags.logdir) / "b").is_dir():
                 return 0

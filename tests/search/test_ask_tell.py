@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 from commands import call
-from synthetic import Clock
+from synthetic import Clock, read_document
 
 from tuner.errors import JournalError, NameTakenError, NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.control import control_of, request
@@ -101,7 +101,7 @@ def test_ask_tell_journals_a_search_from_its_first_trial_to_its_last(snapshot, s
     assert {key: best[key] for key in end["best"]} == end["best"] | {"metrics": best["metrics"]}
     assert best["trial_id"] == "00000"
     assert results.spec.trainable == "elsewhere"
-    assert list((spec.folder / "trials" / "00000").glob("events.out.tfevents.*"))
+    assert list((spec.folder / "trials/00000").glob("events.out.tfevents.*"))
     with snapshot.raises(NoUsableTrialError):
         results.best_checkpoint()
 
@@ -302,7 +302,7 @@ def test_ask_tell_refuses_a_spec_that_trains_here(snapshot, spec, tmp_path):
         AskTell(tmp_path / "nothing")
     with AskTell(spec):
         pass
-    document = json.loads((spec.folder / "experiment.json").read_text())
+    document = read_document(spec.folder / "experiment.json")
     document["spec"]["trainable"] = "noisy:function"
     (spec.folder / "experiment.json").write_text(json.dumps(document))
     with snapshot.raises(UsageError):

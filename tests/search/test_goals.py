@@ -1,10 +1,8 @@
 """Several goals: weights, what a trial is compared by, and whole searches."""
 
-import json
-
 import numpy as np
 import pytest
-from commands import call
+from commands import call, fetch_json
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,10 +98,10 @@ def test_front_is_in_best_and_show(tmp_path):
     front = results.front
     assert len(front) > 3
     assert front[0] == results.get_best_trial()
-    best = json.loads(call("best", spec.folder, "--json").stdout)
+    best = fetch_json("best", spec.folder)
     assert [entry["trial_id"] for entry in best["front"]] == [trial.trial_id for trial in front]
     assert f"Front of {len(front)} trials" in call("best", spec.folder).stdout
-    assert "front" not in json.loads(call("best", spec.folder, "--json", "--metric", "ms").stdout)
+    assert "front" not in fetch_json("best", spec.folder, "--metric", "ms")
     assert f"Front        {len(front)} trials" in call("show", spec.folder).stdout
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from synthetic import Writer, make_folder
+from synthetic import Writer, make_folder, read_document
 
 from tuner.errors import JournalError, UsageError
 from tuner.experiment.changes import Lengths
@@ -54,7 +54,7 @@ def resumed(writer, *, scheduler=None, lengths=None, objective=None):
 def lengthened(folder, **scheduler):
     """Change an experiment whose trials had 2 epochs to one of 4, as a resume does."""
     path = folder / "experiment.json"
-    document = json.loads(path.read_text())
+    document = read_document(path)
     document["spec"]["scheduler"] |= {"max_t": 2, **scheduler}
     document = LONGER.applied_to(document, ExperimentFolder(folder))
     path.write_text(json.dumps(document))
@@ -166,7 +166,7 @@ def test_assignment_of_warns_of_damaged_checkpoints_and_goes_back(writer, files,
     for epoch in (1, 2, 3):
         path = writer.checkpoint(trial_id, epoch)
     path.write_bytes(b"half")
-    (path.parent.parent / "2" / "state.pt").unlink()
+    (path.parent.parent / "2/state.pt").unlink()
     [trial] = unfinished(resumed(writer))
     assert assignment_of(files, trial).epoch == 1
     newest, before = caplog.messages

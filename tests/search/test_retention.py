@@ -157,4 +157,4 @@ def test_sweep_removes_only_what_no_line_names(killed):
     sweep(killed, fold(killed.events()).trials.values())
     left = {f"trials/{name}" for name in LEFT}
     assert killed.files_below("trials") == [name for name in before if name not in left]
-    assert not (killed.path / "trials" / "00000" / "checkpoints" / "3").exists()
+    assert not (killed.path / "trials/00000/checkpoints/3").exists()

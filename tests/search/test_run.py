@@ -1,13 +1,12 @@
 """Starting and resuming a search without Ray: what is refused, and what the folder records."""
 
-import json
 import platform
 import subprocess
 from importlib.metadata import version
 
 import photos
 import pytest
-from synthetic import Writer, make_folder
+from synthetic import Writer, make_folder, read_document
 
 from tuner.errors import JournalError, SpecError, UsageError
 from tuner.experiment.results.results import Results
@@ -51,7 +50,7 @@ def searches(monkeypatch):
 
 
 def document_of(folder):
-    return json.loads((folder / "experiment.json").read_text())
+    return read_document(folder / "experiment.json")
 
 
 def test_run_experiment_refuses_a_spec_before_it_creates_a_folder(snapshot, spec, tmp_path):
@@ -60,7 +59,7 @@ def test_run_experiment_refuses_a_spec_before_it_creates_a_folder(snapshot, spec
     assert not spec.folder.exists()
     (tmp_path / "file").write_text("")
     with snapshot.raises(UsageError):
-        run_experiment(spec.replace(storage=str(tmp_path / "file" / "inner")))
+        run_experiment(spec.replace(storage=str(tmp_path / "file/inner")))
 
 
 def test_run_experiment_logs_a_doubt_unless_the_spec_is_validated(spec, searches, caplog):
@@ -87,9 +86,8 @@ def test_run_experiment_creates_the_folder_once(snapshot, spec, searches):
 
 
 def test_resume_experiment_with_other_images_is_refused(
-    snapshot, tmp_path, spec, searches, monkeypatch
+    snapshot, tmp_path, spec, searches, data_home
 ):
-    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
     folder = photos.write(tmp_path / "photos")
     run_experiment(spec.replace(training={"dataset": f"folder:{folder}", "batch_size": 8}))
     resume_experiment(spec.folder)
@@ -99,7 +97,7 @@ def test_resume_experiment_with_other_images_is_refused(
     moved.rename(folder)
     resume_experiment(spec.folder)
     assert len(searches) == 3
-    (folder / "rose" / "0001.jpg").unlink()
+    (folder / "rose/0001.jpg").unlink()
     with snapshot.raises(UsageError):
         resume_experiment(spec.folder)
     writer = Writer(spec.folder)
@@ -112,7 +110,7 @@ def test_resume_experiment_with_other_images_is_refused(
 def test_resume_experiment_takes_a_folder_that_was_moved(spec, searches, tmp_path):
     run_experiment(spec)
     (tmp_path / "elsewhere").mkdir()
-    moved = spec.folder.rename(tmp_path / "elsewhere" / "renamed")
+    moved = spec.folder.rename(tmp_path / "elsewhere/renamed")
     resume_experiment(moved)
     resumed = searches[-1].driver.spec
     assert resumed.folder.resolve() == moved.resolve()

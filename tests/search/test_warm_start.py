@@ -241,7 +241,7 @@ def test_complete_storage_leaves_out_what_does_not_match(earlier):
     writer.trial(0, [0.5], config={"depth": 2})
     writer.end()
     (storage / "broken").mkdir()
-    (storage / "broken" / "experiment.json").write_text("{")
+    (storage / "broken/experiment.json").write_text("{")
     space = {**SPACE, "layers": "randint(1, 6)"}
     second = spec_of(earlier, warm_start=".", num_samples=9, search={"space": space})
     warm_start = warm_start_of(second)

@@ -113,8 +113,7 @@ def test_log_is_plain_text_and_report_is_sandboxed(storage):
     assert "digits" in report.text
 
 
-def test_curves_json_has_dots_and_best_so_far(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
+def test_curves_json_has_dots_and_best_so_far(writer):
     for number, value in enumerate([0.5, 0.4, 0.7, 0.99, 0.6]):
         writer.trial(number, [value, 0.1], error=("nan", "m") if number == 3 else None)
     writer.trial(5, [], end=None)
@@ -125,8 +124,7 @@ def test_curves_json_has_dots_and_best_so_far(tmp_path):
     writer.end()
 
 
-def test_curves_json_chooses_best_running_and_latest(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
+def test_curves_json_chooses_best_running_and_latest(writer):
     writer.trial(0, [0.5])
     writer.trial(1, [0.9, 0.8])
     writer.trial(2, [0.5], end=None)
@@ -147,7 +145,7 @@ def results(tmp_path):
 
 
 def write(results, data, **limit):
-    path = results.folder / "trials" / "00000" / "log.txt"
+    path = results.folder / "trials/00000/log.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return log_of(results, results.trials["00000"], **limit)
@@ -161,7 +159,7 @@ def test_log_of_is_the_plain_end(results):
 
 
 def test_log_of_follows_no_link(results, tmp_path):
-    secret = tmp_path / "secret" / "log.txt"
+    secret = tmp_path / "secret/log.txt"
     secret.parent.mkdir()
     secret.write_text("secret")
     trials = results.folder / "trials"
@@ -170,7 +168,7 @@ def test_log_of_follows_no_link(results, tmp_path):
     assert log_of(results, results.trials["00000"]) == ""
     (trials / "00000").unlink()
     (trials / "00000").mkdir()
-    (trials / "00000" / "log.txt").symlink_to(secret)
+    (trials / "00000/log.txt").symlink_to(secret)
     assert log_of(results, results.trials["00000"]) == ""
 
 

@@ -23,7 +23,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
-from synthetic import Writer, ended, make_folder
+from synthetic import ended
 
 from tuner.errors import UsageError
 from tuner.service import watch
@@ -110,13 +110,12 @@ def experiments(tmp_path):
     return Experiments(str(tmp_path), pace=Pace(running=0.01, over=0, new=0))
 
 
-def test_stream_sends_everything_then_changes(tmp_path, experiments):
-    writer = Writer(make_folder(tmp_path / "a"))
+def test_stream_sends_everything_then_changes(writer, experiments):
 
     async def story(live):
-        events = stream(live, "a")
+        events = stream(live, "digits")
         kind, data = await anext(events)
-        assert (kind, [listed["name"] for listed in data["listed"]]) == ("experiments", ["a"])
+        assert (kind, [listed["name"] for listed in data["listed"]]) == ("experiments", ["digits"])
         kind, data = await anext(events)
         assert (kind, data["best"]) == ("experiment", None)
         writer.trial(0, [0.5])
@@ -131,8 +130,7 @@ def test_stream_sends_everything_then_changes(tmp_path, experiments):
     writer.end()
 
 
-def test_stream_recovers_after_storage_failure(tmp_path, experiments, monkeypatch):
-    writer = Writer(make_folder(tmp_path / "a"))
+def test_stream_recovers_after_storage_failure(tmp_path, writer, experiments, monkeypatch):
 
     def fails(storage, *, trusted):
         raise OSError(errno.ESTALE, "Stale file handle")

@@ -71,7 +71,7 @@ def test_stream_of_events_is_not_allowed(serving):
 
 
 def test_experiment_is_listed_and_shown(serving, tmp_path):
-    writer = Writer(make_folder(tmp_path / "results" / "digits"))
+    writer = Writer(make_folder(tmp_path / "results/digits"))
     writer.trial(0, [0.5, 0.9])
     writer.trial(1, [0.7])
     writer.end()
@@ -89,7 +89,7 @@ def test_experiment_is_listed_and_shown(serving, tmp_path):
 
 
 def test_answer_is_brief_unless_more_is_requested(serving, tmp_path):
-    writer = Writer(make_folder(tmp_path / "results" / "digits"))
+    writer = Writer(make_folder(tmp_path / "results/digits"))
     for number in range(40):
         config = {"lr": 1 / (number + 3), "é" * 99: "é" * 999}
         writer.trial(number, [number / 40] * 40, config=config)
@@ -176,7 +176,7 @@ def test_agents_stay_within_their_limits(serving, queue):
 
 
 def test_control_is_requested_with_the_client_as_requester(serving, tmp_path):
-    folder = ExperimentFolder(make_folder(tmp_path / "results" / "digits"))
+    folder = ExperimentFolder(make_folder(tmp_path / "results/digits"))
     writer = Writer(folder.path)
     writer.trial(0, [0.5], end=None)
     agent = serving(trials=7)

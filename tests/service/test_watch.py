@@ -32,7 +32,7 @@ class Reads(list):
 def test_all_equals_list_experiments(tmp_path):
     ended(tmp_path / "a", [0.5])
     (tmp_path / "damaged").mkdir()
-    (tmp_path / "damaged" / "experiment.json").write_text("{")
+    (tmp_path / "damaged/experiment.json").write_text("{")
     (tmp_path / "other").mkdir()
     assert Experiments(str(tmp_path)).all() == list_experiments(tmp_path)
 
@@ -91,9 +91,9 @@ def test_look_reads_in_batches_latest_first(tmp_path):
 @pytest.mark.parametrize("name", ["..", ".", "", "/etc", "../outside", "a/trials", "b\0", "~"])
 def test_folder_rejects_names_outside_the_storage(snapshot, tmp_path, name):
     ended(tmp_path / "outside", [0.5])
-    ended(tmp_path / "storage" / "a", [0.5])
+    ended(tmp_path / "storage/a", [0.5])
     experiments = Experiments(str(tmp_path / "storage"))
-    assert experiments.folder("a") == tmp_path / "storage" / "a"
+    assert experiments.folder("a") == tmp_path / "storage/a"
     with snapshot.raises(UnknownNameError):
         experiments.folder(name)
 
@@ -152,8 +152,7 @@ def agree(followed):
     return True
 
 
-def test_followed_equals_results_at_every_step(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
+def test_followed_equals_results_at_every_step(writer):
     followed = Followed(writer.folder)
     assert agree(followed)
     writer.trial(1, [0.5], end=None)
@@ -170,8 +169,7 @@ def test_followed_equals_results_at_every_step(tmp_path):
     assert followed.status == "completed"
 
 
-def test_update_applies_each_event_once_and_keeps_rows(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
+def test_update_applies_each_event_once_and_keeps_rows(writer):
     writer.trial(0, [0.5])
     followed = Followed(writer.folder)
     [row] = followed.rows()
@@ -184,15 +182,14 @@ def test_update_applies_each_event_once_and_keeps_rows(tmp_path):
     assert followed.rows()[0] is row
 
 
-def test_update_applies_controls(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
+def test_update_applies_controls(writer):
     followed = Followed(writer.folder)
     control = {"verb": "num-samples", "num_samples": 99}
     writer.add("control", id="1", control=control)
     writer.add("control", id="2", control={"verb": "pause"})
     followed.update()
     assert agree(followed)
-    assert followed.document == Results(writer.folder).document
+    assert followed.document == writer.results.document
     assert (followed.document["spec"]["num_samples"], followed.status_text) == (99, "paused")
     writer.end()
 
@@ -212,8 +209,7 @@ def test_update_notices_dead_and_resumed_driver(tmp_path):
     writer.end()
 
 
-def test_update_of_driver_not_yet_locked_becomes_running(tmp_path, monkeypatch):
-    writer = Writer(make_folder(tmp_path / "x"))
+def test_update_of_driver_not_yet_locked_becomes_running(writer, monkeypatch):
     writer.trial(0, [0.5], end=None)
     with monkeypatch.context() as patch:
         patch.setattr("tuner.experiment.folder.is_locked", lambda folder: False)

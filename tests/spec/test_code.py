@@ -92,7 +92,7 @@ def test_code_of_lists_custom_networks():
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A package whose import is seen."""
-    folder = tmp_path / "a_package" / "inner"
+    folder = tmp_path / "a_package/inner"
     folder.mkdir(parents=True)
     for path in (folder.parent / "__init__.py", folder / "__init__.py", folder / "code.py"):
         path.write_text("raise SystemExit('imported')")
@@ -115,7 +115,7 @@ def test_remember_code_holds_for_its_path_and_file(package, tmp_path, monkeypatc
     code.remember()
     assert NamedCode("training.model", code.path).is_remembered
     assert not NamedCode("trainable", "a_package.inner.code:other").is_remembered
-    copy = shutil.copytree(tmp_path / "a_package", tmp_path / "elsewhere" / "a_package")
+    copy = shutil.copytree(tmp_path / "a_package", tmp_path / "elsewhere/a_package")
     monkeypatch.syspath_prepend(str(copy.parent))
     assert not code.is_remembered  # the same name now means another file
 

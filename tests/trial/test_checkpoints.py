@@ -75,13 +75,13 @@ def test_save_foreign_value_fails_at_the_first_save(store, tmp_path, value, mess
 def test_fill_copies_a_folder(store, tmp_path):
     source = tmp_path / "given"
     (source / "sub").mkdir(parents=True)
-    (source / "sub" / "weights").write_text("1")
+    (source / "sub/weights").write_text("1")
     (tmp_path / "trials/00003/checkpoints/4.partial").mkdir(parents=True)
     saved = copied(store, 4, source)
     assert saved.path == "trials/00003/checkpoints/4"
-    assert (tmp_path / saved.path / "sub" / "weights").read_text() == "1"
+    assert (tmp_path / saved.path / "sub/weights").read_text() == "1"
     assert saved.sha256 == sha256_of(source)
-    (source / "sub" / "weights").write_text("2")
+    (source / "sub/weights").write_text("2")
     assert copied(store, 4, source).sha256 == sha256_of(source)
     assert os.listdir(tmp_path / "trials/00003/checkpoints") == ["4"]
 

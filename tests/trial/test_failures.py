@@ -233,7 +233,7 @@ def own(f):
 def user_module(tmp_path, monkeypatch):
     """A module of a package of the user's."""
     (tmp_path / "my_package").mkdir()
-    (tmp_path / "my_package" / "train.py").write_text(MODULE)
+    (tmp_path / "my_package/train.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     yield import_module("my_package.train")
     for name in ("my_package.train", "my_package"):

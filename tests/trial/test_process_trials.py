@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from ray import tune
+from synthetic import read_document
 from test_trainable import assignment, begun, log
 from test_worker import context
 
@@ -81,7 +82,7 @@ class Counting(tune.Trainable):
         if isinstance(checkpoint, dict):
             self.counted = checkpoint["counted"]
         else:
-            self.counted = json.loads((Path(checkpoint) / "counted.json").read_text())
+            self.counted = read_document(Path(checkpoint) / "counted.json")
 
     def reset_config(self, new_config):
         return True  # and forgets nothing, as Ray's own examples
@@ -261,7 +262,7 @@ def test_environment_has_config_seed_and_threads(make_script, tmp_path, monkeypa
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     trial = make_script(REPORTS_ENVIRONMENT, config={"a": 1}, seed=seed)
     assert trial.train()["here"] == 1
-    values = json.loads((tmp_path / "trials/00000/files/told").read_text())
+    values = read_document(tmp_path / "trials/00000/files/told")
     assert values == [json.dumps(config), str(seed or 1), None, "1"]
 
 

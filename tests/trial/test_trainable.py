@@ -216,7 +216,7 @@ def test_spent_process_begins_no_other_trial(make, tmp_path, monkeypatch, clear,
             trial.reset(assignment(trial_id="00001"))
     assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(replaced.value))))
     assert (reason in log(tmp_path)) == is_logged
-    assert not (tmp_path / "trials" / "00001").exists()
+    assert not (tmp_path / "trials/00001").exists()
 
 
 def test_unwritable_checkpoint_is_a_storage_failure(make, tmp_path):

@@ -192,7 +192,7 @@ def test_clear_freezes_the_garbage_of_the_first_trial():
 
 @pytest.fixture
 def path(tmp_path):
-    made = tmp_path / "trials" / "0" / "log.txt"
+    made = tmp_path / "trials/0/log.txt"
     made.parent.mkdir(parents=True)
     return made
 
@@ -322,7 +322,7 @@ def test_cut_bounds_the_size_and_keeps_both_ends(tmp_path_factory, chunks):
 def test_latest_output_is_the_last_line_of_the_newest_log(tmp_path):
     assert latest_output(tmp_path, ["00000", "00001"], since=0) is None
     for number, text in enumerate(["waiting\n", "old\n\r 640 of 1,970 \x1b \n\n"]):
-        log = tmp_path / "trials" / f"0000{number}" / "log.txt"
+        log = tmp_path / f"trials/0000{number}/log.txt"
         log.parent.mkdir(parents=True)
         log.write_text(text)
         os.utime(log, (number, number))

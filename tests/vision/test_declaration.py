@@ -59,7 +59,7 @@ def test_settings_faults_name_the_key_of_the_space(space, fields, key):
 @pytest.fixture
 def library(tmp_path, monkeypatch, forget):
     """A torchvision whose networks count how often they are built; it has no weights."""
-    models = tmp_path / "torchvision" / "models"
+    models = tmp_path / "torchvision/models"
     models.mkdir(parents=True)
     (models.parent / "__init__.py").touch()
     (models / "nets.py").write_text("@register_model\ndef tiny(): ...\n")
@@ -199,8 +199,7 @@ def test_constants_have_the_folder_of_pinned_images_on_one_machine(tmp_path, mon
     assert DECLARATION.constants(spec, here=False)["data_dir"] == "data"
 
 
-def test_pinned_data_counts_copies_across_splits(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+def test_pinned_data_counts_copies_across_splits(tmp_path, data_home):
     folder = tmp_path / "photos"
     for split in ("train", "test"):  # the same photos
         photos.write(folder / split)
@@ -258,4 +257,4 @@ def test_nodes_need_weights_of_packages(tmp_path, monkeypatch, uninstall):
     assert needed.state() == (False, True)
     needed.receive(contents)
     assert needed.state() == (True, False)
-    assert weights_named("efficientnet_lite0").path.parent == tmp_path / "hub" / "checkpoints"
+    assert weights_named("efficientnet_lite0").path.parent == tmp_path / "hub/checkpoints"

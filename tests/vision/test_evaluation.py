@@ -93,8 +93,7 @@ def test_doubtful_labels_of_few_images_does_not_fail(count):
     assert doubtful_labels(*separable(count), [""] * count) == []
 
 
-def test_test_lists_the_surest_mistakes_with_their_files(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+def test_test_lists_the_surest_mistakes_with_their_files(tmp_path, data_home):
     folder = photos.write(tmp_path / "photos", each=40)
     constants = {"dataset": f"folder:{folder}", "model": "cnn", "width": 4, "image_size": 12}
     learner = ImageClassifier({"lr": 1e-9}, {**constants, "epochs": 1})

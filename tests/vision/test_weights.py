@@ -62,7 +62,7 @@ def server():
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    return tmp_path / "hub" / "checkpoints"
+    return tmp_path / "hub/checkpoints"
 
 
 def files(folder):

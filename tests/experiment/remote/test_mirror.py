@@ -182,7 +182,7 @@ def test_unreachable_store_is_a_usage_error(snapshot):
 
 def test_fetch_of_a_folder_is_atomic_and_stays_inside():
     url = f"hostile://{uuid4().hex}/runs"
-    path = local(url) / "digits" / "7"
+    path = local(url) / "digits/7"
     for name in ("a", "denied"):
         Objects(f"{url}/digits/7").write(name, b"1")
     folder = ExperimentFolder(local(url) / "digits")

@@ -85,10 +85,10 @@ def test_running_uploads_the_journal_and_finally_everything(folder, store):
     with driving(folder, store, errors.append) as (_, journal):
         begin(journal)
         until(lambda: fetch(store).data == (folder / "journal.jsonl").read_bytes())
-        curve = folder / "trials" / "00000" / "events.1"
+        curve = folder / "trials/00000/events.1"
         curve.parent.mkdir(parents=True)
         curve.write_text("1")
-        (folder / "trials" / "00000" / "log.txt").write_text("its worker uploads it")
+        (folder / "trials/00000/log.txt").write_text("its worker uploads it")
         journal.append("experiment_ended", status="completed")
         assert ExperimentFolder(folder).is_driven
     assert fetch(store).data == (folder / "journal.jsonl").read_bytes()
@@ -98,7 +98,7 @@ def test_running_uploads_the_journal_and_finally_everything(folder, store):
 
 
 def test_running_uploads_all_files_of_trials(folder, store, tmp_path):
-    files = folder / "trials" / "00000" / "files"
+    files = folder / "trials/00000/files"
     names = ("log.txt", "checkpoints/epoch=1.ckpt", ".hidden/.x", "a.partial", "journal.jsonl")
     with driving(folder, store) as (_, journal):
         begin(journal)
@@ -111,7 +111,7 @@ def test_running_uploads_all_files_of_trials(folder, store, tmp_path):
             path.touch()
         (files / "last.ckpt").symlink_to("checkpoints/epoch=1.ckpt")
         (tmp_path / "outside").mkdir()
-        (tmp_path / "outside" / "x").touch()
+        (tmp_path / "outside/x").touch()
         for name in ("outside", "outside/x", "missing"):
             (files / f"to-{name.replace('/', '-')}").symlink_to(tmp_path / name)
         os.mkfifo(files / "pipe")
@@ -121,7 +121,7 @@ def test_running_uploads_all_files_of_trials(folder, store, tmp_path):
 
 
 def test_remove_waits_for_the_uploaded_journal(folder, store):
-    path = folder / "trials" / "00000" / "checkpoints" / "1"
+    path = folder / "trials/00000/checkpoints/1"
     store.write("trials/00000/checkpoints/1/state.pt", b"")
     store.write("trials/00000/checkpoints/2/state.pt", b"")
     with driving(folder, store) as (sync, journal):

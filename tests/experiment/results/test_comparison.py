@@ -2,7 +2,7 @@ import json
 
 import pytest
 from stories import SPACE, odd, search
-from synthetic import Writer, ended, make_folder
+from synthetic import ended
 
 from tuner.errors import NoUsableTrialError, UsageError
 from tuner.experiment.results.comparison import Comparison, Curve, curve_of
@@ -112,13 +112,12 @@ def test_sides_average_specs_equal_but_for_the_seed(tmp_path):
     assert [s["label"] for s in comparison.as_dict()["strategies"]] == [best.label, other.label]
 
 
-def test_curve_of_counts_the_epochs_of_all_trials_in_the_order_of_reports(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
+def test_curve_of_counts_the_epochs_of_all_trials_in_the_order_of_reports(writer):
     writer.trial(0, [0.5, 0.7, 0.6])
     writer.trial(1, [0.99], error=("nan", "m"))
     writer.trial(3, [0.6], end=None)
     writer.trial(2, [0.9])
     writer.kill()
-    history = Results(writer.folder).history
+    history = writer.results.history
     objective = Objective(metric="val_accuracy", mode="max")
     assert curve_of(history, objective) == Curve((1, 2, 6), (0.5, 0.7, 0.9), 6)

@@ -1,12 +1,11 @@
 """What retrained leaders show: who is chosen, what can be told apart, and what is handed over."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 from confirmed import FOUND, lengthened, retrained, searched
-from synthetic import Writer
+from synthetic import Writer, read_document
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment.files import Checkpoint
@@ -88,7 +87,7 @@ def test_confirmation_of_uses_the_newest_with_the_leader(search):
 
 
 def test_confirmation_of_ignores_foreign_links(search, tmp_path):
-    elsewhere = searched(tmp_path / "other" / "digits", FOUND)
+    elsewhere = searched(tmp_path / "other/digits", FOUND)
     results = retrained(elsewhere, [[0.88, 0.90]])
     for text in (
         f'{{"experiments": ["../other/{results.name}", "..", 3, "digits"]}}',
@@ -160,7 +159,7 @@ MEASURED = {"checkpoint_sha256": "of this", "test_accuracy": 0.5}
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    (tmp_path / "trials" / "00001").mkdir(parents=True)
+    (tmp_path / "trials/00001").mkdir(parents=True)
     return Checkpoint(tmp_path / "state.pt", "of this", 3)
 
 
@@ -168,10 +167,10 @@ def test_recorded_test_reads_a_record(tmp_path, checkpoint):
     assert recorded_test(tmp_path, "00001", checkpoint) is None
     record_test(tmp_path, "00001", MEASURED)
     assert recorded_test(tmp_path, "00001", checkpoint) == MEASURED
-    assert json.loads((tmp_path / "trials" / "00001" / "test.json").read_text()) == MEASURED
+    assert read_document(tmp_path / "trials/00001/test.json") == MEASURED
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"checkpoint_sha256": "of another"}', "[" * 9999])
 def test_recorded_test_ignores_other_records(tmp_path, checkpoint, text):
-    (tmp_path / "trials" / "00001" / "test.json").write_text(text)
+    (tmp_path / "trials/00001/test.json").write_text(text)
     assert recorded_test(tmp_path, "00001", checkpoint) is None

@@ -31,7 +31,7 @@ def test_list_experiments_includes_damaged_folders(tmp_path):
     make_folder(storage / "broken")
     (storage / "broken" / JOURNAL).write_text("x\n{}\n")
     (storage / "foreign").mkdir()
-    (storage / "foreign" / "experiment.json").write_text('{"who": "else"}')
+    (storage / "foreign/experiment.json").write_text('{"who": "else"}')
     (storage / "notes").mkdir()
     listed = list_experiments(storage)
     assert [entry.name for entry in listed] == ["digits", "broken", "foreign"]
@@ -132,12 +132,11 @@ def test_arranged_reads_names_with_dots_and_slashes():
         assert arranged(rows, sort=name) == [1, 2, 0]
 
 
-def test_trial_rows_have_best_metrics_and_config(snapshot, tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
+def test_trial_rows_have_best_metrics_and_config(snapshot, writer):
     writer.trial(0, [0.5, 0.75, 0.6], config={"lr": 0.1, "status": "mine", "o": {"m": 1}})
     writer.trial(1, error=("oom", "m"))
     writer.end()
-    results = Results(writer.folder)
+    results = writer.results
     rows = trial_rows(results)
     snapshot(json.dumps(rows, indent=1))
     reports = trial_json(results, results.trials["00000"])["reports"]

@@ -78,7 +78,7 @@ def test_write_refined_file_resolves(snapshot, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
     search = searched(
-        tmp_path / "results" / "digits",
+        tmp_path / "results/digits",
         {0.1: 0.90, 0.2: 0.95, 0.3: 0.93, 0.001: 0.1},
         trainable="tuner.vision.image_classifier:ImageClassifier",
         search={
@@ -130,6 +130,6 @@ def test_refine_drops_constraints_on_removed_options(tmp_path):
     )
     writer.trial(0, [0.9], config={"o": {"m": 0.5}})
     writer.end()
-    spec = refine(Results(writer.folder), points=2).spec
+    spec = refine(writer.results, points=2).spec
     assert spec.search.forbid == ("o.m > 0.99",)
     assert isinstance(spec.search.space["o"], Domain)

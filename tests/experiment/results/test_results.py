@@ -52,7 +52,7 @@ def test_values_that_do_not_count_come_last_and_are_marked(tmp_path, is_late):
         writer.trial(number, [report, report], config={"lr": number})
     writer.trial(3, [{"val_accuracy": 0.8, "ms": 9}], config={"lr": 3})
     writer.trial(4, [{"val_accuracy": 0.99, "ms": 9}] * 2, error=("nan", "m"), config={"lr": 4})
-    results = Results(writer.folder)
+    results = writer.results
     rows = trial_rows(results)
     order = arranged_trials(rows, sort="val_accuracy", reverse=True)
     assert order == ([2, 1, 4, 0, 3] if is_late else [3, 2, 1, 4, 0])
@@ -72,7 +72,7 @@ def test_trial_whose_late_reports_break_the_limits_is_beyond_them(tmp_path):
     objective = {"metric": "val_accuracy", "mode": "max", "limits": ["ms <= 20"], "from_epoch": 2}
     writer = Writer(make_folder(tmp_path / "digits", objective=objective))
     writer.trial(0, [{"val_accuracy": 0.5, "ms": 9}, {"val_accuracy": 0.5, "ms": 30}])
-    results = Results(writer.folder)
+    results = writer.results
     assert results.beyond == 1
     assert results.why_unusable("val_accuracy") == "1 beyond the limits ms <= 20"
 
@@ -82,16 +82,16 @@ def test_get_best_trial_without_usable_trials_has_reasons(snapshot, tmp_path):
     writer = Writer(make_folder(tmp_path / "limited", objective=objective))
     writer.trial(0, [{"val_accuracy": 0.5, "ms": 1}])
     with snapshot.raises(NoUsableTrialError):
-        Results(writer.folder).get_best_trial()
+        writer.results.get_best_trial()
     writer = Writer(make_folder(tmp_path / "digits"))
     with snapshot.raises(NoUsableTrialError):
-        Results(writer.folder).get_best_trial()
+        writer.results.get_best_trial()
     writer.trial(1, [0.5], error=("oom", "m"))
     writer.trial(2, [], error=("nan", "m"))
     writer.trial(3, [], error=("nan", "m"))
     writer.trial(4, [{"loss": 0.5}])
     writer.end()
-    results = Results(writer.folder)
+    results = writer.results
     with snapshot.raises(NoUsableTrialError):
         results.get_best_trial()
     with pytest.raises(NoUsableTrialError):
@@ -99,13 +99,12 @@ def test_get_best_trial_without_usable_trials_has_reasons(snapshot, tmp_path):
     assert results.show()["best"] is None
 
 
-def test_best_checkpoint_uses_the_best_saved_epoch_and_says_so(tmp_path, caplog):
-    writer = Writer(make_folder(tmp_path / "digits"))
+def test_best_checkpoint_uses_the_best_saved_epoch_and_says_so(writer, caplog):
     trial_id = writer.trial(1, [0.5, 0.6, 0.9, 0.7])
     for epoch in (2, 4):
         writer.checkpoint(trial_id, epoch)
     writer.end()
-    results = Results(writer.folder)
+    results = writer.results
     assert results.best_checkpoint().epoch == 4
     message = f"trial {trial_id} kept no checkpoint of its best epoch 3: epoch 4 is taken"
     assert caplog.messages == [message]
@@ -129,21 +128,20 @@ def test_trial_accepts_ids_without_zeros(snapshot, folder):
     assert results.log_path(results.trial("2")) == folder / "trials/00002/log.txt"
 
 
-def test_status_depends_on_a_live_driver(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
+def test_status_depends_on_a_live_driver(writer):
     writer.trial(1, [0.5], end=None)
-    live = Results(writer.folder)
+    live = writer.results
     assert (live.status, live.trials["00001"].status) == ("running", "running")
     assert live.get_best_trial().trial_id == "00001"
     writer.kill()
-    dead = Results(writer.folder)
+    dead = writer.results
     assert (dead.status, dead.trials["00001"].status) == ("interrupted", "interrupted")
     assert dead.counts["interrupted"] == 1
     again = Writer(writer.folder, resumed=True)
     again.trial(1, [0.6], first=2)
     again.end()
-    assert [report.epoch for report in Results(writer.folder).trials["00001"].results] == [1, 2]
-    assert Results(writer.folder).status == "completed"
+    assert [report.epoch for report in writer.results.trials["00001"].results] == [1, 2]
+    assert writer.results.status == "completed"
 
 
 def test_dataframe_has_a_row_for_each_trial(snapshot, folder):

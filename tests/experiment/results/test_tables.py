@@ -69,7 +69,7 @@ def test_write_table_invalid_path_is_refused(snapshot, tmp_path):
     with snapshot.raises(UsageError):
         write_table(results.dataframe(), "trials.xls")
     with snapshot.raises(UsageError):
-        write_table(results.dataframe(), tmp_path / "no" / "trials.csv")
+        write_table(results.dataframe(), tmp_path / "no/trials.csv")
 
 
 HOSTILE = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "=-0.5", "a\r=1"]

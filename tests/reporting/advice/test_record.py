@@ -46,8 +46,8 @@ def test_record_takes_harder_folds_for_no_divergence():
 def test_record_of_results_names_what_its_commands_open(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path))
     results = searched(tmp_path / "digits", FOUND)
-    (results.folder / "trials" / "00001").mkdir(parents=True)
-    (results.folder / "trials" / "00001" / "test.json").write_text("{}")
+    (results.folder / "trials/00001").mkdir(parents=True)
+    (results.folder / "trials/00001/test.json").write_text("{}")
     made = SearchRecord.of(results)
     assert (made.name, made.tested) == ("digits", ("00001",))
     elsewhere = searched(tmp_path / "in here" / "digits", FOUND)

@@ -1,7 +1,6 @@
 from stories import odd, search
 from synthetic import Writer, make_folder
 
-from tuner.experiment.results.results import Results
 from tuner.reporting.figures import stopping
 from tuner.reporting.report import Report
 
@@ -40,7 +39,7 @@ def test_curves_show_every_trial_beside_a_long_one(tmp_path):
     for number, loss in enumerate([0.3, 1.8, 2.1], 1):
         writer.trial(number, [{"val_loss": loss}], end="stopped")
     writer.end()
-    caption, plot = draw(Results(writer.folder))
+    caption, plot = draw(writer.results)
     assert plot.layout.yaxis.range is None
     assert "outside" not in caption
     assert plot.layout.xaxis.dtick == 1

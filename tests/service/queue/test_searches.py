@@ -2,7 +2,7 @@
 
 import pytest
 from confirmed import FOUND, searched
-from synthetic import OWNER, Writer, make_folder
+from synthetic import OWNER, Writer
 
 from tuner.experiment.files import REFITTED
 from tuner.experiment.folder import ExperimentFolder
@@ -180,8 +180,7 @@ def test_verdict_on_search_that_makes_progress(code, outcome, tries, progress, s
         (None, [{}], None),
     ],
 )
-def test_outcome_of_journal(tmp_path, end, trials, came_to):
-    writer = Writer(make_folder(tmp_path / "a"))
+def test_outcome_of_journal(writer, end, trials, came_to):
     for number, how in enumerate(trials):
         writer.trial(number, [0.5], **how)
     if end is None:

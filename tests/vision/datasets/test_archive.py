@@ -21,15 +21,15 @@ def test_folder_made_once_by_several_threads_is_made_once(tmp_path, capsys):
         lines.append(text)
         (folder / "file").write_text("whole")
 
-    threads = [Thread(target=folder_made_once, args=(tmp_path / "a" / "x", make)) for _ in range(8)]
+    threads = [Thread(target=folder_made_once, args=(tmp_path / "a/x", make)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(made) == 1
     assert f"waiting for another process, which makes {tmp_path / 'a' / 'x'}\n" in lines[0]
-    assert (tmp_path / "a" / "x" / "file").read_text() == "whole"
-    assert (tmp_path / "a" / "x").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "a/x/file").read_text() == "whole"
+    assert (tmp_path / "a/x").stat().st_mode & 0o777 == 0o755
 
 
 def test_folder_made_once_after_a_failure_leaves_nothing(tmp_path):
@@ -54,7 +54,7 @@ def archive(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    return tmp_path / "data" / "folder"
+    return tmp_path / "data/folder"
 
 
 @pytest.mark.parametrize("name", ["raw", "decoded"])

@@ -83,7 +83,7 @@ def test_load_of_hostile_archive_writes_inside_folder(tmp_path):
     members = [tarfile.TarInfo(name) for name in ("../../escaped", str(tmp_path / "absolute"))]
     for member in members:
         member.size = 1
-    folder = tmp_path / "a" / "b"
+    folder = tmp_path / "a/b"
     source = write_archive(folder / ARCHIVE, extra=members)
     check(load(folder, split_seed=0, source=source))
     assert not (tmp_path / "escaped").exists()

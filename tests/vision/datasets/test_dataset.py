@@ -65,8 +65,7 @@ SETTINGS = {"model": "cnn", "width": 2, "batch_size": 8, "epochs": 2, "image_siz
 
 
 @pytest.fixture
-def photos_dir(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+def photos_dir(tmp_path, data_home):
     return photos.write(tmp_path / "photos", each=12)
 
 

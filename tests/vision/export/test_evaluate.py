@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from synthetic import Writer, make_folder
+from synthetic import Writer, make_folder, read_document
 
 from tuner.errors import CheckpointError, UsageError
 from tuner.experiment.results.results import Results
@@ -77,7 +77,7 @@ def folder(tmp_path):
 def changed(folder, **spec):
     """The results of the experiment with these changes of its spec."""
     path = folder / "experiment.json"
-    document = json.loads(path.read_text())
+    document = read_document(path)
     document["spec"] |= spec
     path.write_text(json.dumps(document))
     return Results(folder)
@@ -99,8 +99,8 @@ def test_evaluate_measures_the_best_checkpoint_once(folder):
     assert state["accuracy"] == 0.9
     assert evaluate(Results(folder)) == first
     assert len(measured) == 1
-    path = folder / "trials" / "00002" / "test.json"
-    assert json.loads(path.read_text()) == first
+    path = folder / "trials/00002/test.json"
+    assert read_document(path) == first
 
 
 def test_evaluate_looks_for_doubtful_labels_on_request_alone(folder):

@@ -33,17 +33,16 @@ def outputs(file, inputs_NCHW, before, after):
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("onnx", "float64"), ("torch-export", "float32")])
-def test_formats_give_the_probabilities_of_predict(tmp_path, kind, dtype, monkeypatch):
+def test_formats_give_the_probabilities_of_predict(tmp_path, kind, dtype, data_home):
     if kind == "onnx":
         reason = "no test of it: pip install 'tuner[onnx]'"
         for package in ("onnxruntime", "onnxscript"):
             pytest.importorskip(package, reason=reason)
-    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
     folder = photos.write(tmp_path / "photos", each=40)
     recipe = {"dataset": f"folder:{folder}", "image_size": 12, "test_time_flip": True}
     recipe["dtype"] = dtype
     export, formats = tmp_path / "export", [kind, f"{kind}-pixels"]
-    trained(tmp_path / "results" / "x", **recipe).export(export, formats=formats)
+    trained(tmp_path / "results/x", **recipe).export(export, formats=formats)
     others = {"README.md", "config.json", "metrics.json", "model.safetensors"}
     written = {path.name for path in export.iterdir()} - others
     assert written == {FILES[each] for each in formats}  # with their weights

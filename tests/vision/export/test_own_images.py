@@ -9,6 +9,7 @@ import pytest
 import torch
 from handed import trained
 from PIL import Image
+from synthetic import read_document
 
 import tuner
 from tuner.errors import CheckpointError, DataError, UsageError
@@ -18,14 +19,13 @@ from tuner.vision.sources._images import square
 
 
 @pytest.fixture
-def photos_dir(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+def photos_dir(tmp_path, data_home):
     return photos.write(tmp_path / "photos", each=40)
 
 
 @pytest.fixture
 def results(photos_dir, tmp_path):
-    return trained(tmp_path / "results" / "photos", dataset=f"folder:{photos_dir}", image_size=12)
+    return trained(tmp_path / "results/photos", dataset=f"folder:{photos_dir}", image_size=12)
 
 
 def test_export_needs_no_images_and_names_no_paths(results, photos_dir, tmp_path):
@@ -47,7 +47,7 @@ def test_evaluate_of_moved_images_uses_the_split_of_the_search(
 ):
     to = results.export(tmp_path / "out")
     (tmp_path / "elsewhere").mkdir()
-    moved = photos_dir.rename(tmp_path / "elsewhere" / "photos")
+    moved = photos_dir.rename(tmp_path / "elsewhere/photos")
     measured = evaluate(results, data_dir=str(moved))
     monkeypatch.chdir(moved.parent)
     measured_again = evaluate_export(read_export(to))
@@ -59,7 +59,7 @@ def test_evaluate_of_moved_images_uses_the_split_of_the_search(
     assert measured_again == pytest.approx({**measured, **calibrated})
     assert measured["images"] == 18
     assert measured["baseline"] == pytest.approx(1 / 3)
-    (moved / "rose" / "0003.jpg").unlink()
+    (moved / "rose/0003.jpg").unlink()
     with snapshot.raises(DataError):
         evaluate_export(read_export(to))
 
@@ -152,7 +152,7 @@ def test_deep_images_for_a_model_of_8_bits_must_use_all_bits(results, tmp_path):
 def test_evaluate_export_scales_deep_images_as_in_training(photos_dir, tmp_path):
     deep(photos_dir, 4095)
     dataset = f"folder:{photos_dir}"
-    results = trained(tmp_path / "results" / "deep", dataset=dataset, image_size=12)
+    results = trained(tmp_path / "results/deep", dataset=dataset, image_size=12)
     export = read_export(results.export(tmp_path / "out"))
     assert export.config.training["image_bits"] == export.config.input.bits == 12
     others = photos.write(tmp_path / "others", each=20, seed=1000)
@@ -162,7 +162,7 @@ def test_evaluate_export_scales_deep_images_as_in_training(photos_dir, tmp_path)
 
 
 def test_export_imports_and_reads_nothing_that_a_folder_names(results, tmp_path):
-    document = json.loads((results.folder / "experiment.json").read_text())
+    document = read_document(results.folder / "experiment.json")
     document["spec"]["training"]["dataset"] = "their_images:load"
     (results.folder / "experiment.json").write_text(json.dumps(document))
     foreign = type(results)(results.folder)

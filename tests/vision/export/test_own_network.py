@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 from handed import trained
+from synthetic import read_document
 
 import tuner
 from tuner.errors import CheckpointError, SpecError, UsageError
@@ -104,7 +105,7 @@ def test_card_names_the_code_of_a_custom_network(folder):
     ],
 )
 def test_load_model_rejects_a_manipulated_config(folder, model, error, snapshot):
-    config = json.loads((folder / "config.json").read_text())
+    config = read_document(folder / "config.json")
     config["model"] |= model
     (folder / "config.json").write_text(json.dumps(config))
     with snapshot.raises(error):

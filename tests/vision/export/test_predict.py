@@ -1,6 +1,5 @@
 """The classes of image files by an exported model, dirty files among them."""
 
-import json
 import math
 import os
 import shutil
@@ -11,6 +10,7 @@ import pytest
 import torch
 from handed import trained
 from PIL import Image
+from synthetic import read_document
 
 import tuner
 from tuner.errors import UsageError
@@ -130,7 +130,7 @@ def dirty(folder):
 
 def test_predict_continues_after_unreadable_files(model, tmp_path):
     good, bad = dirty(tmp_path / "dirty")
-    extra = tmp_path / "gone.jpg", tmp_path / "dirty" / "x.jpg"
+    extra = tmp_path / "gone.jpg", tmp_path / "dirty/x.jpg"
     predictions = {each.file: each for each in predict(model, [tmp_path / "dirty", *extra])}
     assert predictions.keys() == {*map(str, (*good, *bad, *extra))}
     assert {file for file, each in predictions.items() if each.fault} == {*map(str, (*bad, *extra))}
@@ -143,8 +143,8 @@ def test_predict_continues_after_unreadable_files(model, tmp_path):
 def test_predict_keeps_the_order_of_paths_over_several_batches(model, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_BATCH_BYTES", 4 * 3 * 12 * 12)  # four images
     new = photos.write(tmp_path / "new", each=3, seed=50)
-    (new / "rose" / "0001.jpg").write_bytes(b"")
-    paths = [new / "tulip", new / "daisy" / "0002.jpg", new / "rose", new / "daisy"]
+    (new / "rose/0001.jpg").write_bytes(b"")
+    paths = [new / "tulip", new / "daisy/0002.jpg", new / "rose", new / "daisy"]
     predictions = predict(model, paths, top=1)
     names = ["tulip/0000", "tulip/0001", "tulip/0002", "daisy/0002", "rose/0000", "rose/0001"]
     names += ["rose/0002", "daisy/0000", "daisy/0001", "daisy/0002"]
@@ -160,11 +160,11 @@ def test_image_files_are_in_order_and_below_folders(tmp_path):
     for name in ("b/2.png", "b/10.JPG", "b/a/1.tif", ".c/1.png", "a.txt", "d.jpg/e.webp"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).touch()
-    (tmp_path / "b" / "loop").symlink_to(tmp_path)
+    (tmp_path / "b/loop").symlink_to(tmp_path)
     names = ["b/10.JPG", "b/2.png", "b/a/1.tif", "d.jpg/e.webp"]
     assert image_files([tmp_path]) == [str(tmp_path / name) for name in names]
     paths = ["a.txt", str(tmp_path / ".c"), "gone"]
-    assert image_files(paths) == ["a.txt", str(tmp_path / ".c" / "1.png"), "gone"]
+    assert image_files(paths) == ["a.txt", str(tmp_path / ".c/1.png"), "gone"]
 
 
 def test_predict_of_a_model_of_grey_images(tmp_path):
@@ -236,10 +236,10 @@ def test_the_temperature_is_fitted_to_images_of_all_classes(storage, monkeypatch
 
 def test_an_export_of_a_fold_has_the_temperature_of_its_held_out_images(tmp_path):
     results = trained(tmp_path / "digits", folds=2, fold_epochs=1)
-    config = json.loads((export_model(results, tmp_path / "m") / "config.json").read_text())
+    config = read_document(export_model(results, tmp_path / "m") / "config.json")
     assert config["calibration"]["images"] == 719  # the second fold of 1,437 images holds out 718
     assert (config["data"]["train"], config["data"]["validation"]) == (718, 719)
-    card = " ".join((tmp_path / "m" / "README.md").read_text().split())
+    card = " ".join((tmp_path / "m/README.md").read_text().split())
     assert "The model is that of fold 1 alone, which trained without the images" in card
     again = evaluate_export(read_export(tmp_path / "m"))
     assert evaluate(results)["test_accuracy"] == again["test_accuracy"]
@@ -251,15 +251,15 @@ def test_an_export_of_a_refit_has_the_temperature_of_the_trial_that_it_takes_aft
     spec = {"metric": "epochs_trained", "refits": refits}
     results = trained(tmp_path / "s-refit", spec=spec, train_on="train+validation")
     to = export_model(results, tmp_path / "model")
-    config, before = (json.loads((f / "config.json").read_text()) for f in (to, source))
+    config, before = (read_document(f / "config.json") for f in (to, source))
     assert (config["calibration"], config["refit"]) == (before["calibration"], refits)
     assert (config["data"]["train"], config["data"]["validation"]) == (1437, 0)
     shutil.rmtree(tmp_path / "s")
     alone = export_model(results, tmp_path / "alone")
-    assert json.loads((alone / "config.json").read_text())["calibration"] is None
+    assert read_document(alone / "config.json")["calibration"] is None
 
 
 def test_an_export_normalises_as_its_training_did(tmp_path):
     folder = export_model(trained(tmp_path / "digits", pixel_stats="imagenet"), tmp_path / "model")
-    config = json.loads((folder / "config.json").read_text())
+    config = read_document(folder / "config.json")
     assert config["input"]["mean"] == [pytest.approx(0.449)]

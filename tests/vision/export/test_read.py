@@ -1,6 +1,5 @@
 """An export as its receiver opens it."""
 
-import json
 import os
 import pickle
 import shutil
@@ -14,6 +13,7 @@ from handed import trained
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from sklearn.datasets import load_digits
+from synthetic import change_document, read_document
 
 import tuner
 from tuner.errors import CheckpointError, DataError, SpecError, UsageError
@@ -44,7 +44,7 @@ def folder(exported, tmp_path):
 
 def change(folder, **changes):
     path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    change_document(path, **changes)
 
 
 def test_load_model_and_load_image_import_no_ray(exported, tmp_path):
@@ -115,11 +115,11 @@ def test_evaluate_export_equals_evaluate(digits, folder):
 
 
 def test_config_has_the_seed_and_settings_but_no_paths(exported, tmp_path):
-    config = json.loads((exported / "config.json").read_text())
+    config = read_document(exported / "config.json")
     assert (config["seed"], config["training"]["seed"]) == (5, 5)
     settings = {"data_dir": None, "start_from": str(exported), "dtype": "float64"}
     to = trained(tmp_path / "digits", **settings).export(tmp_path / "out")
-    further = json.loads((to / "config.json").read_text())
+    further = read_document(to / "config.json")
     assert "data_dir" not in further["training"]
     assert further["training"]["start_from"] == "model"
     assert str(exported.parent) not in (to / "config.json").read_text()
@@ -155,7 +155,7 @@ def test_load_model_of_other_weights_raises(snapshot, folder):
         change(folder, weights_sha256=sha256_of(path))
         with snapshot.raises(CheckpointError):
             evaluate_export(read_export(folder))
-    plan = json.loads((folder / "config.json").read_text())["model"]
+    plan = read_document(folder / "config.json")["model"]
     save_file({**weights, "head.bias": bias}, path)
     huge = {**plan, "settings": {"width": 4096, "norm": "batch"}}  # refused before it is allocated
     change(folder, weights_sha256=sha256_of(path), model=huge)

@@ -1,6 +1,5 @@
 """One model of several trials, of real classifiers on the digits."""
 
-import json
 import re
 
 import pytest
@@ -8,11 +7,10 @@ import torch
 from handed import CONFIG, trained
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import Writer, make_folder
+from synthetic import Writer, make_folder, read_document
 
 import tuner
 from tuner.errors import UsageError
-from tuner.experiment.results.results import Results
 from tuner.spec.sections import Objective
 from tuner.vision.ensemble import Ensemble
 from tuner.vision.export.evaluate import evaluate_export
@@ -118,9 +116,9 @@ def test_export_of_a_soup_is_the_average_with_new_statistics(search, tmp_path, m
             assert not torch.equal(tensor, mean.float())
         elif not name.endswith("num_batches_tracked"):
             assert torch.equal(tensor, mean.float())
-    metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    metrics = read_document(tmp_path / "model/metrics.json")
     assert (metrics["metrics"], metrics["test"]) == (done.chosen.metrics, None)
-    card = " ".join((tmp_path / "model" / "README.md").read_text().split())
+    card = " ".join((tmp_path / "model/README.md").read_text().split())
     assert "A soup: the average of the weights of the models of 2 trials" in card
     assert evaluate_export(export)["test_accuracy"] > 0.5
 
@@ -138,10 +136,10 @@ def test_export_of_an_ensemble_loads_predicts_and_converts(search, tmp_path, mon
     model = load_model(tmp_path / "model")
     assert isinstance(model, Ensemble)
     x_NCHW = torch.randn(2, 1, 8, 8)
-    program = torch.export.load(tmp_path / "model" / "model.pt2").module()
+    program = torch.export.load(tmp_path / "model/model.pt2").module()
     assert torch.allclose(program(x_NCHW), model(x_NCHW), atol=1e-5)
     assert evaluate_export(read_export(tmp_path / "model"))["images"] == 360
-    card = " ".join((tmp_path / "model" / "README.md").read_text().split())
+    card = " ".join((tmp_path / "model/README.md").read_text().split())
     assert "An ensemble: the mean of the probabilities of the models of 2 trials" in card
 
 
@@ -213,13 +211,13 @@ def test_soup_of_what_cannot_be_combined_is_refused(snapshot, search, tmp_path):
     writer.trial(0, [0.5])
     writer.end()
     with snapshot.raises(UsageError):
-        soup(Results(writer.folder))
+        soup(writer.results)
     refits = {"name": "s", "trial_id": "00003", "epoch": 1, "chosen_by": "val_loss", "value": 0.25}
     spec = {"metric": "epochs_trained", "refits": refits}
     refit = trained(tmp_path / "refit", spec=spec, train_on="train+validation")
     with snapshot.raises(UsageError):
         tuner.soup(refit)
     (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "mine").touch()
+    (tmp_path / "full/mine").touch()
     with snapshot.raises(UsageError):
         soup(search, tmp_path / "full")

@@ -6,7 +6,7 @@ import torch
 from confirmed import FOUND, retrained, searched
 from handed import trained
 from safetensors.torch import load_file
-from synthetic import Writer, make_folder
+from synthetic import Writer, make_folder, read_document
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.experiment.files import sha256_of
@@ -20,13 +20,13 @@ def experiment(tmp_path, state):
     """An experiment whose first trial has the checkpoint `state` at epoch 2."""
     writer = Writer(make_folder(tmp_path / "digits"))
     trial_id = writer.trial(1, [0.5, 0.75], config={"lr": 0.1})
-    path = writer.folder / "trials" / trial_id / "checkpoints" / "2" / "state.pt"
+    path = writer.folder / "trials" / trial_id / "checkpoints/2/state.pt"
     path.parent.mkdir(parents=True)
     torch.save(state, path)
     writer.journal_checkpoint(trial_id, 2, path)
     writer.trial(2, [0.25])
     writer.end()
-    return Results(writer.folder)
+    return writer.results
 
 
 SHA256 = {r"[0-9a-f]{64}": "SHA256"}
@@ -35,13 +35,13 @@ MODEL = {"conv.weight": torch.arange(6.0).reshape(2, 3), "count": torch.tensor(7
 
 def test_export_holds_weights_config_and_metrics(snapshot, tmp_path):
     results = experiment(tmp_path, {"model": MODEL, "optimizer": {"m": torch.ones(3)}, "epoch": 2})
-    to = export_model(results, tmp_path / "out" / "best")
+    to = export_model(results, tmp_path / "out/best")
     files = ["README.md", "config.json", "metrics.json", "model.safetensors"]
     assert sorted(os.listdir(to)) == files
     weights = load_file(to / "model.safetensors")
     assert weights.keys() == MODEL.keys()
     assert all(torch.equal(weights[name], MODEL[name]) for name in MODEL)
-    config = json.loads((to / "config.json").read_text())
+    config = read_document(to / "config.json")
     assert config.keys() == ExportConfig.model_fields.keys()
     snapshot(json.dumps(config, indent=1), SHA256)
     assert config["weights_sha256"] == sha256_of(to / "model.safetensors")
@@ -59,26 +59,25 @@ def test_export_writes_tied_and_strided_tensors(tmp_path):
     assert all(torch.equal(weights[name], model[name]) for name in model)
 
 
-def test_export_copies_a_checkpoint_folder(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
+def test_export_copies_a_checkpoint_folder(tmp_path, writer):
     trial_id = writer.trial(1, [0.5])
-    path = writer.folder / "trials" / trial_id / "checkpoints" / "1"
+    path = writer.folder / "trials" / trial_id / "checkpoints/1"
     (path / "sub").mkdir(parents=True)
     (path / "config.json").write_text("theirs")
-    (path / "sub" / "weights.bin").write_bytes(b"\x80weights")
+    (path / "sub/weights.bin").write_bytes(b"\x80weights")
     writer.journal_checkpoint(trial_id, 1, path)
     writer.end()
-    to = export_model(Results(writer.folder), tmp_path / "out")
-    assert (to / "checkpoint" / "config.json").read_text() == "theirs"
-    assert (to / "checkpoint" / "sub" / "weights.bin").read_bytes() == b"\x80weights"
+    to = export_model(writer.results, tmp_path / "out")
+    assert (to / "checkpoint/config.json").read_text() == "theirs"
+    assert (to / "checkpoint/sub/weights.bin").read_bytes() == b"\x80weights"
     assert not (to / "model.safetensors").exists()
-    assert json.loads((to / "config.json").read_text())["trial_id"] == "00001"
+    assert read_document(to / "config.json")["trial_id"] == "00001"
 
 
 def test_export_to_a_used_target_raises_and_leaves_it(snapshot, tmp_path):
     results = experiment(tmp_path, {"model": MODEL})
     (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "mine").write_text("x")
+    (tmp_path / "full/mine").write_text("x")
     (tmp_path / "file").write_text("x")
     for name in ("full", "file"):
         with snapshot.raises(UsageError):
@@ -110,7 +109,7 @@ def test_export_of_an_unwritable_state_raises(tmp_path, state, snapshot):
 def test_export_takes_the_chosen_trial(snapshot, tmp_path):
     results = experiment(tmp_path, {"model": MODEL})
     to = export_model(results, tmp_path / "out", trial_id="1")
-    assert json.loads((to / "config.json").read_text())["trial_id"] == "00001"
+    assert read_document(to / "config.json")["trial_id"] == "00001"
     with snapshot.raises(NoUsableTrialError):
         export_model(results, tmp_path / "other", trial_id="2")
     with snapshot.raises(UsageError):
@@ -123,7 +122,7 @@ def test_export_includes_recorded_test_metrics(tmp_path):
     measured = {"trial_id": "00001", "checkpoint_sha256": sha256, "test_accuracy": 0.625}
     record_test(results.folder, "00001", measured)
     to = export_model(results, tmp_path / "out")
-    assert json.loads((to / "metrics.json").read_text())["test"] == {"test_accuracy": 0.625}
+    assert read_document(to / "metrics.json")["test"] == {"test_accuracy": 0.625}
 
 
 @pytest.fixture
@@ -143,21 +142,21 @@ def confirmed(tmp_path):
 def test_export_prefers_the_confirmed_model(confirmed, tmp_path):
     to = confirmed.export(tmp_path / "best")
     assert load_file(to / "model.safetensors")["of"] == 3
-    config = json.loads((to / "config.json").read_text())
+    config = read_document(to / "config.json")
     assert (config["experiment"], config["trial_id"]) == ("digits-confirm", "00003")
     search = config["search"]
     assert (search["experiment"], search["counts"]["failed"]) == ("digits", 1)
-    metrics = json.loads((to / "metrics.json").read_text())
+    metrics = read_document(to / "metrics.json")
     assert metrics["confirmed"]["mean"] == pytest.approx(0.925)
     assert metrics["confirmed"]["searched"] == 0.93
     chosen = confirmed.export(tmp_path / "chosen", trial_id="1")
     assert load_file(chosen / "model.safetensors")["of"] == 1
-    assert json.loads((chosen / "metrics.json").read_text())["confirmed"] is None
+    assert read_document(chosen / "metrics.json")["confirmed"] is None
 
 
 def test_export_describes_the_shipped_classifier(snapshot, tmp_path):
     results = trained(tmp_path / "digits", seed=7, data_dir=None)
-    config = json.loads((results.export(tmp_path / "out") / "config.json").read_text())
+    config = read_document(results.export(tmp_path / "out") / "config.json")
     del config["calibration"]  # whose last digits depend on the machine
     snapshot(json.dumps(config, indent=1), SHA256)
 

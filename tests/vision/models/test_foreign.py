@@ -107,7 +107,7 @@ def timm():
 @pytest.fixture
 def package(tmp_path, monkeypatch, forget):
     """A torchvision whose import would be seen."""
-    models = tmp_path / "torchvision" / "models"
+    models = tmp_path / "torchvision/models"
     models.mkdir(parents=True)
     (models.parent / "__init__.py").write_text("raise SystemExit('imported')")
     (models / "nets.py").write_text(
@@ -183,7 +183,7 @@ def test_torchvision_network_trains_from_pretrained_weights_on_disk(
     settings = {"model": "torchvision:resnet18", "dataset": "tiny", "batch_size": 13, "epochs": 2}
     settings |= {"pretrained": True, "freeze": ["layer1", "layer2", "layer3", "layer4"]}
     learner = ImageClassifier({}, settings)
-    file = tmp_path / "hub" / "checkpoints" / "resnet18-f37072fd.pth"
+    file = tmp_path / "hub/checkpoints/resnet18-f37072fd.pth"
     with snapshot.raises(CheckpointError):
         learner.step()
     file.parent.mkdir(parents=True)
@@ -202,13 +202,13 @@ def test_timm_weights_come_only_from_its_cache(timm, tmp_path, monkeypatch):
     with pytest.raises(CheckpointError, match=r"timm.create_model\('resnet18', pretrained=True\)"):
         model_info("timm:resnet18").pretrained(None)
     folder = tmp_path / "models--timm--resnet18.a1_in1k"
-    (folder / "snapshots" / "abc").mkdir(parents=True)
+    (folder / "snapshots/abc").mkdir(parents=True)
     (folder / "refs").mkdir()
-    (folder / "refs" / "main").write_text("abc")
-    (folder / "snapshots" / "abc" / "model.safetensors").write_bytes(b"")
-    path = folder / "snapshots" / "abc" / "model.safetensors"
+    (folder / "refs/main").write_text("abc")
+    (folder / "snapshots/abc/model.safetensors").write_bytes(b"")
+    path = folder / "snapshots/abc/model.safetensors"
     assert model_info("timm:resnet18").pretrained(None) == path
-    (folder / "refs" / "main").unlink()  # as on a node that got the file from another
+    (folder / "refs/main").unlink()  # as on a node that got the file from another
     assert model_info("timm:resnet18").pretrained(None) == path
 
 

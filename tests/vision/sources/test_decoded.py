@@ -1,6 +1,5 @@
 """Decoded sets: written once, described and loaded for any seed, sent from node to node."""
 
-import json
 import shutil
 from threading import Timer
 
@@ -8,6 +7,7 @@ import numpy as np
 import photos
 import pytest
 from PIL import Image
+from synthetic import read_document
 
 from tuner.errors import DataError, UnreadableImagesError
 from tuner.vision.catalog import DataChoice, decoded_set
@@ -31,7 +31,7 @@ def array(path, name):
 
 
 def info_of(path):
-    return json.loads((path / "info.json").read_text())
+    return read_document(path / "info.json")
 
 
 def test_decode_runs_once_until_files_change(photos_dir, tmp_path):
@@ -46,7 +46,7 @@ def test_decode_runs_once_until_files_change(photos_dir, tmp_path):
     assert decoded(photos_dir, tmp_path) == first
     assert (first / "images.npy").stat().st_mtime_ns == stamp
     assert decoded(photos_dir, tmp_path, size=8) != first
-    Image.fromarray(photos.pixels(1, seed=99)).save(photos_dir / "rose" / "0003.jpg")
+    Image.fromarray(photos.pixels(1, seed=99)).save(photos_dir / "rose/0003.jpg")
     assert decoded(photos_dir, tmp_path) != first
     assert not list(tmp_path.glob(".partial*"))
 
@@ -54,16 +54,16 @@ def test_decode_runs_once_until_files_change(photos_dir, tmp_path):
 def test_decode_keeps_pixels_and_writes_exact_moments(photos_dir, tmp_path):
     path = decoded(photos_dir, tmp_path, size=40)
     images, moments = array(path, "images").astype(np.int64), array(path, "moments")
-    with Image.open(photos_dir / "rose" / "0002.jpg") as image:
+    with Image.open(photos_dir / "rose/0002.jpg") as image:
         assert np.array_equal(images[8], np.asarray(image)[:, 4:44])
     assert np.array_equal(moments[:, 0], images.sum((1, 2)))
     assert np.array_equal(moments[:, 1], (images**2).sum((1, 2)))
 
 
 def test_decode_reports_all_unreadable_images(snapshot, photos_dir, tmp_path):
-    jpeg = (photos_dir / "rose" / "0000.jpg").read_bytes()
-    (photos_dir / "rose" / "0000.jpg").write_bytes(jpeg[: len(jpeg) // 2])
-    (photos_dir / "tulip" / "0001.jpg").write_bytes(b"no image")
+    jpeg = (photos_dir / "rose/0000.jpg").read_bytes()
+    (photos_dir / "rose/0000.jpg").write_bytes(jpeg[: len(jpeg) // 2])
+    (photos_dir / "tulip/0001.jpg").write_bytes(b"no image")
     with snapshot.raises(UnreadableImagesError):
         decoded(photos_dir, tmp_path)
     assert not list(tmp_path.glob("photos-*"))
@@ -123,7 +123,7 @@ def set_of(photos_dir, data_dir, size=16):
 def flowers(tmp_path):
     """37 images, of which two are equal."""
     photos_dir = photos.write(tmp_path / "photos", each=12)
-    (photos_dir / "tulip" / "x.jpg").write_bytes((photos_dir / "tulip" / "0000.jpg").read_bytes())
+    (photos_dir / "tulip/x.jpg").write_bytes((photos_dir / "tulip/0000.jpg").read_bytes())
     return set_of(photos_dir, tmp_path)
 
 
@@ -148,7 +148,7 @@ def test_info_has_user_splits_and_baseline(flowers, tmp_path):
     photos_dir = tmp_path / "split"
     for name, each in (("train", 8), ("val", 3), ("test", 3)):
         photos.write(photos_dir / name, each=each)
-    (photos_dir / "val" / "rose" / "0000.jpg").unlink()
+    (photos_dir / "val/rose/0000.jpg").unlink()
     info = set_of(photos_dir, tmp_path).info(tmp_path, split_seed=0)
     assert (info.own_splits, info.baseline) == (("validation", "test"), 3 / 8)
     shutil.rmtree(photos_dir / "val")
@@ -177,7 +177,7 @@ def test_info_counts_copies_in_two_splits_that_came_so(tmp_path):
 
 
 def test_info_lists_copies_of_another_label(photos_dir, tmp_path):
-    shutil.copy(photos_dir / "rose" / "0002.jpg", photos_dir / "tulip" / "rose.jpg")
+    shutil.copy(photos_dir / "rose/0002.jpg", photos_dir / "tulip/rose.jpg")
     info = set_of(photos_dir, tmp_path).info(tmp_path, split_seed=0)
     assert info.relabelled == ("tulip/rose.jpg (tulip) is rose/0002.jpg (rose)",)
     [doubt] = [doubt for doubt in doubts(info) if "another label" in doubt]

@@ -22,10 +22,10 @@ def counts(images):
 
 
 def test_find_has_the_classes_and_counts_of_sub_folders(folder):
-    (folder / "rose" / "deeper").mkdir()
-    (folder / "rose" / "0001.jpg").rename(folder / "rose" / "deeper" / "b.JPG")
-    (folder / "rose" / "notes.txt").write_text("no image")
-    (folder / "rose" / "._0001.jpg").write_text("what a Mac leaves")
+    (folder / "rose/deeper").mkdir()
+    (folder / "rose/0001.jpg").rename(folder / "rose/deeper/b.JPG")
+    (folder / "rose/notes.txt").write_text("no image")
+    (folder / "rose/._0001.jpg").write_text("what a Mac leaves")
     (folder / ".ipynb_checkpoints").mkdir()
     images = find(folder)
     assert (images.classes, counts(images)) == (photos.CLASSES, ((10,) * 3, (0,) * 3, (0,) * 3))
@@ -38,7 +38,7 @@ def test_find_takes_user_splits(tmp_path):
     images = find(tmp_path)
     assert counts(images) == ((6,) * 3, (2,) * 3, (3,) * 3)
     assert images.splits_N.tolist() == [2] * 9 + [0] * 18 + [1] * 6
-    assert images.name_of(0) == str(tmp_path / "test" / "daisy" / "0000.jpg")
+    assert images.name_of(0) == str(tmp_path / "test/daisy/0000.jpg")
     with images.read(0) as image:
         assert image.size == (48, 40)
 
@@ -60,9 +60,9 @@ def test_find_warns_of_ignored_files(folder):
 def test_fingerprint_changes_with_the_files(folder):
     before = find(folder).fingerprint
     assert find(folder).fingerprint == before
-    (folder / "rose" / "0003.jpg").write_bytes(b"another")
+    (folder / "rose/0003.jpg").write_bytes(b"another")
     changed = find(folder).fingerprint
-    (folder / "rose" / "0003.jpg").rename(folder / "tulip" / "9.jpg")
+    (folder / "rose/0003.jpg").rename(folder / "tulip/9.jpg")
     assert len({before, changed, find(folder).fingerprint}) == 3
 
 
@@ -70,7 +70,7 @@ def test_find_of_a_missing_folder_suggests_the_nearest(snapshot, folder):
     with snapshot.raises(FaultsError):
         find(folder.parent / "phots")
     with snapshot.raises(FaultsError):
-        find(folder / "rose" / "0000.jpg")
+        find(folder / "rose/0000.jpg")
 
 
 def test_find_rejects_folders_without_classes_or_images(snapshot, tmp_path, folder):
@@ -78,7 +78,7 @@ def test_find_rejects_folders_without_classes_or_images(snapshot, tmp_path, fold
     with snapshot.raises(FaultsError):
         find(tmp_path / "empty")
     (folder / "lily").mkdir()
-    (folder / "lily" / "a.heic").write_text("x")
+    (folder / "lily/a.heic").write_text("x")
     with snapshot.raises(FaultsError):
         find(folder)
 
@@ -92,7 +92,7 @@ def test_find_rejects_mixed_layouts(snapshot, tmp_path):
     with snapshot.raises(FaultsError):
         find(tmp_path)
     (tmp_path / "extra").rename(tmp_path / ".extra")
-    (tmp_path / "val" / "rose").rename(tmp_path / "val" / "lily")
+    (tmp_path / "val/rose").rename(tmp_path / "val/lily")
     with snapshot.raises(FaultsError):
         find(tmp_path)
     (tmp_path / "train").rename(tmp_path / "test")
@@ -101,19 +101,19 @@ def test_find_rejects_mixed_layouts(snapshot, tmp_path):
 
 
 def test_find_follows_links(snapshot, tmp_path, folder):
-    (tmp_path / "other.jpg").write_bytes((folder / "rose" / "0000.jpg").read_bytes())
-    (folder / "rose" / "x.jpg").symlink_to(tmp_path / "other.jpg")
-    (folder / "rose" / "gone.jpg").symlink_to(tmp_path / "gone.jpg")
+    (tmp_path / "other.jpg").write_bytes((folder / "rose/0000.jpg").read_bytes())
+    (folder / "rose/x.jpg").symlink_to(tmp_path / "other.jpg")
+    (folder / "rose/gone.jpg").symlink_to(tmp_path / "gone.jpg")
     (folder / "lily").symlink_to(folder / "rose")
     assert counts(find(folder))[0] == (10, 11, 11, 10)
     (folder / "lily").unlink()
-    (folder / "rose" / "loop").symlink_to(folder / "rose")
+    (folder / "rose/loop").symlink_to(folder / "rose")
     with snapshot.raises(FaultsError):
         find(folder)
 
 
 def test_find_ignores_what_a_mac_adds_to_an_archive(folder):
-    (folder / "__MACOSX" / "rose").mkdir(parents=True)
+    (folder / "__MACOSX/rose").mkdir(parents=True)
     assert "__MACOSX" not in find(folder).classes
 
 
@@ -126,7 +126,7 @@ def test_find_rejects_photos_that_need_another_layout_or_format(snapshot, tmp_pa
     with snapshot.raises(FaultsError):
         find(tmp_path / "same")
     photos.write(tmp_path / "phone", classes=("a",))
-    (tmp_path / "phone" / "b").mkdir()
-    (tmp_path / "phone" / "b" / "1.HEIC").touch()
+    (tmp_path / "phone/b").mkdir()
+    (tmp_path / "phone/b/1.HEIC").touch()
     with snapshot.raises(FaultsError):
         find(tmp_path / "phone")

@@ -48,7 +48,7 @@ def load_from_disk(path):
 
 @pytest.fixture
 def played(tmp_path, monkeypatch, forget):
-    package = tmp_path / "packages" / "datasets"
+    package = tmp_path / "packages/datasets"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(package.parent)

@@ -60,7 +60,7 @@ def imported():
 @pytest.fixture
 def played(tmp_path, monkeypatch, forget):
     forget("torchvision")
-    package = tmp_path / "packages" / "torchvision"
+    package = tmp_path / "packages/torchvision"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "datasets.py").write_text(PACKAGE)
@@ -78,7 +78,7 @@ def test_find_takes_existing_splits(played, name, train, validation, test, tmp_p
     assert (images.channels, images.own_size) == (1, 28)
     assert images.read(3).getpixel((0, 0)) == 3
     assert images.fingerprint == find(name, tmp_path).fingerprint == f"torchvision {name}"
-    assert (tmp_path / "torchvision" / "asked").is_file()
+    assert (tmp_path / "torchvision/asked").is_file()
 
 
 def test_find_of_an_unknown_name_suggests_the_nearest(played, tmp_path):
@@ -95,6 +95,6 @@ def test_find_reports_the_folder_of_a_failed_download(snapshot, played, tmp_path
 
 def test_find_with_incompatible_torchvision_names_package(snapshot, played, tmp_path):
     broken = "raise RuntimeError('operator torchvision::nms does not exist')"
-    (tmp_path / "packages" / "torchvision" / "__init__.py").write_text(broken)
+    (tmp_path / "packages/torchvision/__init__.py").write_text(broken)
     with snapshot.raises(DataError):
         find("CIFAR100", tmp_path)
