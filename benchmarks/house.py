@@ -42,14 +42,14 @@ unlock update upload validate visit visualize wait walk warn wrap write yield
 """
 PREPOSITIONS = ("of", "in", "at", "by", "with", "from", "to", "for", "after", "before", "on")
 LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a line may only fall
-    "tuner: expressions": 151_700,
-    "tuner: statements": 27_300,
+    "tuner: expressions": 151_800,
+    "tuner: statements": 27_330,
     "tuner: expressions a line": 4.27,
     "tuner: parallel assignments": 18.5,
     "tuner: without a verb first, %": 71.8,
     "tuner: with a preposition last, %": 7.4,
     "tests: expressions": 169_400,
-    "tests: statements": 27_700,
+    "tests: statements": 27_720,
     "tests: expressions a line": 4.93,
     "tests: parallel assignments": 8.3,
     "tests: without a verb first, %": 31.1,

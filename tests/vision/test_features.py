@@ -212,3 +212,14 @@ def test_fit_head_of_a_refit_also_learns_images_held_out():
 
     assert margin() == 0
     assert margin(fits_all=True) > 0.1
+
+
+def test_fit_head_gives_no_large_weight_to_a_feature_that_hardly_varies():
+    labels_N = torch.arange(60) % 2
+    signs_N = 2.0 * labels_N - 1
+    noise_N = torch.randn(60, generator=torch.Generator().manual_seed(0))
+    views_NVF = torch.stack([signs_N + noise_N, 1e-5 * signs_N], 1).unsqueeze(1)
+    images = ImageSet(tiny_images.INFO, views_NVF.flatten(1), labels_N, {})
+    rows = torch.arange(40), torch.arange(40, 60)
+    w_KF, _ = features.fit_head(features.Features(views_NVF, "head"), images, *rows)
+    assert w_KF[:, 1].abs().max() < w_KF[:, 0].abs().max()

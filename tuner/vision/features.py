@@ -48,7 +48,9 @@ MOST_FITTED = 20_000  # images that a head is fitted to
 # Of the weights' squared sum beside the mean loss, for features of variance 1; strongest first
 _STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
 _STEPS = 100  # of L-BFGS for each strength
-_LEAST_STD = 1e-6  # of a feature; one that does not vary cannot be scaled
+# Of the mean standard deviation of a feature, by which one that hardly varies is scaled. By its own
+# it would get so large a weight that the first steps of fine-tuning throw the logits far away
+_LEAST_STD = 0.3
 
 
 Computed = tuple[np.ndarray, str]  # views_NVF, and the name of the head
@@ -247,7 +249,8 @@ def fit_head(
     # A linear head's logits for the mean of the views are the mean of their logits
     x_val_NF, y_val_N = views_of(held_out_N).mean(1), labels_N[held_out_N]
     mean_F, std_F = x_NF.mean(0), x_NF.std(0)
-    std_F = torch.where(std_F > _LEAST_STD, std_F, 1.0)
+    least_std = _LEAST_STD * std_F.mean()
+    std_F = std_F.clamp_min(least_std if least_std > 0 else 1.0)
     x_NF, x_val_NF = (x_NF - mean_F) / std_F, (x_val_NF - mean_F) / std_F
     head = nn.Linear(x_NF.shape[1], images.info.num_classes)
     nn.init.zeros_(head.weight)
