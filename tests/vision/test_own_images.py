@@ -295,6 +295,7 @@ def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_h
     raw = default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})["training"]
     assert (raw["model"], raw["pretrained"]) == ("efficientnet_lite0", True)
     assert (raw["train_layers"], raw["image_size"]) == ("head", 224)
+    assert "levels" not in raw  # it is searched
     assert list(spec_of(photos_dir).declaration.hints(spec_of(photos_dir))) == []
     assert best_model("cpu", images=5000) == best_model("gpu") == "efficientnet_lite0"
     weights_named("resnet18").path.write_bytes(b"")
@@ -304,7 +305,7 @@ def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_h
 @pytest.mark.parametrize(
     ("setting", "trials", "refit"),
     [
-        ("training.model=efficientnet_lite0", 12, True),
+        ("training.model=efficientnet_lite0", 6, True),
         ("training.train_layers=all", 6, False),
         ("search.space.train_layers=choice(['all', 'head'])", 6, False),
         ("training.train_layers=head", 100, False),

@@ -195,8 +195,10 @@ def default_experiment(
         is_packaged = start.get("pretrained") and start["model"] == _PACKAGED
         if is_packaged and not (gpus or models or chooses_layers):
             start["train_layers"] = "head"
-            start["image_size"] = _FEW_SIZE if info.train <= _MANY else start["image_size"]
-            search = _FEW_HEADS
+            search = _MANY_HEADS
+            if info.train <= _MANY:
+                start["image_size"] = _FEW_SIZE
+                search = _FEW_HEADS
     epochs = max(search.least_epochs, ceil(search.steps * batch_size / info.train))
     given = {*training, *space}
     if training.get("flip") is False:
@@ -311,7 +313,14 @@ _HEADS = _Search(
     strategy="hyperopt",  # a suggestion of mixed takes longer than such a trial
 )
 # More would choose the luckiest on few images; a refit takes seconds
-_FEW_HEADS = _HEADS._replace(trials=12, refit=True)
+_MANY_HEADS = _HEADS._replace(trials=12, refit=True)
+# The features of all levels differ in scale a thousandfold, so that larger steps spoil a head that
+# fits them. Two processes compute the features of both values at the same time
+_FEW_HEADS = _MANY_HEADS._replace(
+    space={"levels": "choice([True, False])", "lr": "loguniform(1e-7, 1e-6)"},
+    points=({"levels": True, "lr": 3e-7}, {"levels": False, "lr": 3e-7}),
+    trials=6,
+)
 
 
 def _from_scratch(info: DatasetInfo, network: object = None) -> dict[str, Any]:

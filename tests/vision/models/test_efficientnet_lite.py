@@ -26,9 +26,9 @@ def weights(request):
     return weights_named(request.param)
 
 
-def build(weights, **shape):
-    network = model_info(weights.name).build(**{"in_channels": 3, "num_classes": 1000} | shape)
-    return network.eval()
+def build(weights, **changes):
+    given = {"in_channels": 3, "num_classes": 1000, "levels": False}
+    return model_info(weights.name).build(**given | changes).eval()
 
 
 def test_package_has_the_file_that_is_described(weights):
@@ -68,6 +68,37 @@ def test_layers_have_depths_and_a_head(weights):
     assert depths["_blocks.0._bn1.weight"] == len(network._blocks) + 1
 
 
+def test_a_head_of_all_levels_sees_the_moments_after_each_block(weights):
+    torch.manual_seed(0)
+    plain = build(weights, num_classes=4)
+    network = build(weights, num_classes=4, levels=True)
+    body = {name: w for name, w in plain.state_dict().items() if not name.startswith("_fc")}
+    network.load_state_dict(body, strict=False)
+    seen = []
+    expected = []
+
+    def note_block(_module, _inputs, out_NCHW):
+        expected.extend([out_NCHW.mean((2, 3)), out_NCHW.std((2, 3), correction=0)])
+
+    for block in network._blocks:
+        block.register_forward_hook(note_block)
+    network._fc.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
+    plain._fc.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
+    x = torch.randn(2, 3, 65, 65)
+    with torch.no_grad():
+        assert network(x).shape == plain(x).shape
+    leveled_NF, last_NF = seen
+    assert torch.equal(leveled_NF[:, : last_NF.shape[1]], last_NF)
+    assert torch.allclose(leveled_NF[:, last_NF.shape[1] :], torch.cat(expected, 1), atol=1e-3)
+    assert head_of(network) == "_fc"
+
+
+def test_a_head_of_all_levels_has_gradients_where_pixels_are_equal(weights):
+    network = build(weights, num_classes=4, levels=True)
+    network(torch.zeros(2, 3, 33, 33)).sum().backward()
+    assert all(p.grad.isfinite().all() for p in network.parameters())
+
+
 def test_norms_are_shared_over_ranks(weights):
     network = shared_over_ranks(build(weights))
     assert unshared_norms(network) == []
@@ -99,10 +130,14 @@ def test_head_and_all_layers_begin_alike(pets):
     assert torch.allclose(head, network, atol=1e-6)
 
 
-@pytest.mark.parametrize("layers", ["head", pytest.param("all", marks=pytest.mark.slow)])
-def test_export_of_pretrained_network_predicts_as_its_onnx_file(pets, layers, tmp_path):
+@pytest.mark.parametrize(
+    ("layers", "levels"),
+    [("head", True), pytest.param("all", False, marks=pytest.mark.slow)],
+)
+def test_export_of_pretrained_network_predicts_as_its_onnx_file(pets, layers, levels, tmp_path):
     pytest.importorskip("onnxruntime")
-    settings = settings_for(pets, train_layers=layers, layer_decay=0.8, width=None)
+    chosen = {"train_layers": layers, "levels": levels}
+    settings = settings_for(pets, layer_decay=0.8, width=None, **chosen)
     config = {"lr": 0.01, "batch_size": settings.pop("batch_size")}
     results = trained(tmp_path / "results/pets", configs=[config], **settings)
     folder = results.export(tmp_path / "model", formats=["onnx-pixels"])  # compares both

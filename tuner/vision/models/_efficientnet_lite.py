@@ -11,16 +11,19 @@ Melas-Kyriazi; Apache License 2.0), without its stochastic depth.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from math import ceil
 from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuner.vision.models._layers import GlobalMean, in_sequence, round_channels
+from tuner.vision.models._layers import GlobalMean, round_channels
 
 STEM = 32  # channels
 HEAD = 1280  # features
+_LEAST_VARIANCE = 1e-6  # of a channel's pixels, so that its root has a gradient
 
 
 class Stage(NamedTuple):
@@ -45,10 +48,14 @@ STAGES = (
 
 
 def efficientnet_lite(
-    in_channels: int, num_classes: int, *, width: float, depth: float, dropout: float
+    in_channels: int, num_classes: int, *, width: float, depth: float, dropout: float, levels: bool
 ) -> nn.Module:
-    """The network whose stages have `width` times as many channels and `depth` times the blocks."""
+    """The network whose stages have `width` times as many channels and `depth` times the blocks.
+
+    levels: as of `Leveled`.
+    """
     blocks: list[nn.Module] = []
+    features = HEAD
     before = STEM
     for stage in STAGES:
         is_scaled = stage not in (STAGES[0], STAGES[-1])
@@ -57,7 +64,8 @@ def efficientnet_lite(
             stride = 1 if number else stage.stride
             blocks.append(Block(before, channels, stage.kernel, stride, stage.expansion))
             before = channels
-    model = in_sequence(
+            features += 2 * channels if levels else 0
+    layers = OrderedDict[str, nn.Module](
         _conv_stem=Convolution(in_channels, STEM, 3, stride=2),
         _bn0=_norm(STEM),
         _relu0=nn.ReLU6(inplace=True),
@@ -67,12 +75,43 @@ def efficientnet_lite(
         _relu1=nn.ReLU6(inplace=True),
         _mean=GlobalMean(),
         _dropout=nn.Dropout(dropout),
-        _fc=nn.Linear(HEAD, num_classes),
+        _fc=nn.Linear(features, num_classes),
     )
+    model = Leveled(layers) if levels else nn.Sequential(layers)
     for layer in model.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, mode="fan_out")
     return model
+
+
+class Leveled(nn.Sequential):
+    """The layers in their order, and a head that sees every level.
+
+    Beside the last features the head gets the mean and the standard deviation of each channel after
+    each block. Evci et al. 2022, "Head2Toe: Utilizing Intermediate Representations for Better
+    Transfer Learning": the last features leave out what the classes of the weights do not need.
+    """
+
+    def forward(self, x_NCHW: Tensor) -> Tensor:
+        levels: list[Tensor] = []
+        out: Tensor = x_NCHW
+        for name, layer in self.named_children():
+            if name == "_blocks":
+                for block in layer.children():
+                    out = block(out)
+                    levels += _moments(out)
+            elif name == "_mean":
+                out = torch.cat([layer(out), *levels], 1)
+            else:
+                out = layer(out)
+        return out
+
+
+def _moments(x_NCHW: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean and the standard deviation over the pixels, mean_NC and std_NC."""
+    mean_NC11 = x_NCHW.mean((2, 3), keepdim=True)
+    variance_NC = (x_NCHW - mean_NC11).square().mean((2, 3))
+    return mean_NC11.flatten(1), (variance_NC + _LEAST_VARIANCE).sqrt()
 
 
 def _norm(channels: int) -> nn.Module:

@@ -6,6 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
+from tuner.spec.settings import Settings
 from tuner.vision.models._model import ModelInfo
 from tuner.vision.weights import check_file, weights_named
 
@@ -13,25 +16,37 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def efficientnet_lite0(*, in_channels: int, num_classes: int) -> nn.Module:
+class Levels(Settings):
+    """The hyperparameter of a network whose head may see every level."""
+
+    levels: bool = Field(
+        False,
+        description="whether the head sees the mean and standard deviation after each block, too",
+    )
+
+
+def efficientnet_lite0(*, in_channels: int, num_classes: int, levels: bool) -> nn.Module:
     """EfficientNet-Lite0, made for 224 px; 4.7 M parameters with 1,000 classes."""
     from tuner.vision.models._efficientnet_lite import efficientnet_lite
 
-    return efficientnet_lite(in_channels, num_classes, width=1.0, depth=1.0, dropout=0.2)
+    scale = {"width": 1.0, "depth": 1.0, "dropout": 0.2}
+    return efficientnet_lite(in_channels, num_classes, **scale, levels=levels)
 
 
-def efficientnet_lite1(*, in_channels: int, num_classes: int) -> nn.Module:
+def efficientnet_lite1(*, in_channels: int, num_classes: int, levels: bool) -> nn.Module:
     """EfficientNet-Lite1, made for 240 px; 5.4 M parameters with 1,000 classes."""
     from tuner.vision.models._efficientnet_lite import efficientnet_lite
 
-    return efficientnet_lite(in_channels, num_classes, width=1.0, depth=1.1, dropout=0.2)
+    scale = {"width": 1.0, "depth": 1.1, "dropout": 0.2}
+    return efficientnet_lite(in_channels, num_classes, **scale, levels=levels)
 
 
-def efficientnet_lite2(*, in_channels: int, num_classes: int) -> nn.Module:
+def efficientnet_lite2(*, in_channels: int, num_classes: int, levels: bool) -> nn.Module:
     """EfficientNet-Lite2, made for 260 px; 6.1 M parameters with 1,000 classes."""
     from tuner.vision.models._efficientnet_lite import efficientnet_lite
 
-    return efficientnet_lite(in_channels, num_classes, width=1.1, depth=1.2, dropout=0.3)
+    scale = {"width": 1.1, "depth": 1.2, "dropout": 0.3}
+    return efficientnet_lite(in_channels, num_classes, **scale, levels=levels)
 
 
 def _find_weights(name: str, _sha256: str | None) -> Path:
@@ -42,6 +57,7 @@ def _find_weights(name: str, _sha256: str | None) -> Path:
 MODELS = {
     build.__name__: ModelInfo(
         build,
+        Levels,
         smallest=33,  # px: of fewer a single one is left in the last stage
         pretrained=partial(_find_weights, build.__name__),
         pixel_stats=weights_named(build.__name__).pixel_stats,
