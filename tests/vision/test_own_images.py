@@ -296,6 +296,7 @@ def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_h
     assert (raw["model"], raw["pretrained"]) == ("efficientnet_lite0", True)
     assert (raw["train_layers"], raw["image_size"]) == ("head", 224)
     assert "levels" not in raw  # it is searched
+    assert spec_of(photos_dir).declaration.epoch_s(spec_of(photos_dir)) is None
     assert list(spec_of(photos_dir).declaration.hints(spec_of(photos_dir))) == []
     assert best_model("cpu", images=5000) == best_model("gpu") == "efficientnet_lite0"
     weights_named("resnet18").path.write_bytes(b"")

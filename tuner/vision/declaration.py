@@ -216,7 +216,10 @@ class ClassifierDeclaration(Declaration):
         ]
 
     def epoch_s(self, spec: ExperimentSpec) -> float | None:
-        """Of one rank on a user's images, with the first of the networks; else None."""
+        """Of one rank on a user's images, with the first of the networks; else None.
+
+        None, too, where heads train alone: nearly all of their time goes into features, once.
+        """
         images, resources = _own_images(spec), spec.resources
         networks = _values_of(spec.trial_constants.get("model"), "model")
         has_own_network = any(map(catalog.is_own_network, map(str, networks)))
@@ -226,6 +229,8 @@ class ClassifierDeclaration(Declaration):
         from tuner.vision.new_model import step_s
 
         settings = next(_extreme_settings(spec))
+        if settings.train_layers == "head":
+            return None
         threads, is_on_gpu = max(1, int(resources.cpus)), resources.gpus > 0
         seconds = step_s(blueprint_of(settings, images), settings, threads=threads, gpu=is_on_gpu)
         length = settings.fold_epochs or 1  # below, validation takes a third of a step
