@@ -354,6 +354,23 @@ def test_comparison_takes_the_values_that_a_plain_reading_takes(stories, limits,
         assert mean is None or isclose(mean["mean"], sum(values) / len(values))
 
 
+def warm_started(story, strategy, place, **changes):
+    """The fields of a spec that searches the space of `story` after the experiments in `place`."""
+    fields = spec_of(story)
+    fields["search"]["strategy"] = strategy
+    if strategy != "random":
+        fields["search"] |= {"startup": 2}
+    return {
+        **fields,
+        "name": "second",
+        "trainable": TRAINABLE,
+        "training": {"model": "cnn", "dataset": "digits"},
+        "scheduler": "none",
+        "storage": str(place),
+        **changes,
+    }
+
+
 @given(earlier=STORIES, story=STORIES, strategy=st.sampled_from(["random", "hyperopt"]))
 def test_warm_start_gives_the_trials_that_a_plain_reading_finds(
     earlier, story, strategy, tmp_path_factory
@@ -362,22 +379,7 @@ def test_warm_start_gives_the_trials_that_a_plain_reading_finds(
     written(earlier, place / "x")
     if strategy == "hyperopt":
         story = replace(story, others=())  # it begins with trials of one objective alone
-    fields = spec_of(story)
-    fields["search"]["strategy"] = strategy
-    if strategy == "hyperopt":
-        fields["search"] |= {"startup": 2}
-    spec = build_spec(
-        {
-            **fields,
-            "name": "second",
-            "trainable": TRAINABLE,
-            "training": {"model": "cnn", "dataset": "digits"},
-            "scheduler": "none",
-            "num_samples": 4,
-            "storage": str(place),
-            "warm_start": "x",
-        }
-    )
+    spec = build_spec(warm_started(story, strategy, place, warm_start="x", num_samples=4))
     expected = []
     limits_only = replace(story, from_epoch=None)  # earlier epochs guide a search, too
     for number, trial in enumerate(earlier.trials):
@@ -431,25 +433,13 @@ def test_warm_start_from_several_gives_the_trials_that_a_plain_reading_finds(
         write_otherwise(before, place / f"e{number}", **otherness)
     if strategy != "random":
         story = replace(story, others=())
-    fields = spec_of(story)
-    fields["search"]["strategy"] = strategy
-    if strategy != "random":
-        fields["search"] |= {"startup": 2}
+    names = [f"e{number}" for number in range(len(earlier))]
+    warm_start = "." if complete else names
+    fields = warm_started(story, strategy, place, warm_start=warm_start, num_samples=12)
     if has_momentum:
         fields["search"]["space"]["momentum"] = "uniform(0, 1)"
         fields["search"]["points_to_evaluate"] = []
-    spec = build_spec(
-        {
-            **fields,
-            "name": "second",
-            "trainable": TRAINABLE,
-            "training": {"model": "cnn", "dataset": "digits"},
-            "scheduler": "none",
-            "num_samples": 12,
-            "storage": str(place),
-            "warm_start": "." if complete else [f"e{number}" for number in range(len(earlier))],
-        }
-    )
+    spec = build_spec(fields)
     limits_only = replace(story, from_epoch=None)
     leaders, tried, used = [], [], []  # leaders: of each experiment the configs of its best value
     for number, (before, otherness) in enumerate(earlier):
