@@ -11,7 +11,6 @@ Melas-Kyriazi; Apache License 2.0), without its stochastic depth.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from math import ceil
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuner.vision.models._layers import GlobalMean, round_channels
+from tuner.vision.models._layers import GlobalMean, in_sequence, round_channels
 
 STEM = 32  # channels
 HEAD = 1280  # features
@@ -65,7 +64,8 @@ def efficientnet_lite(
             blocks.append(Block(before, channels, stage.kernel, stride, stage.expansion))
             before = channels
             features += 2 * channels if levels else 0
-    layers = OrderedDict[str, nn.Module](
+    model = in_sequence(
+        Leveled if levels else nn.Sequential,
         _conv_stem=Convolution(in_channels, STEM, 3, stride=2),
         _bn0=_norm(STEM),
         _relu0=nn.ReLU6(inplace=True),
@@ -77,7 +77,6 @@ def efficientnet_lite(
         _dropout=nn.Dropout(dropout),
         _fc=nn.Linear(features, num_classes),
     )
-    model = Leveled(layers) if levels else nn.Sequential(layers)
     for layer in model.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, mode="fan_out")

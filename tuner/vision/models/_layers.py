@@ -12,9 +12,11 @@ from torch import Tensor, nn
 MOST_GROUPS = 8
 
 
-def in_sequence(**modules: nn.Module) -> nn.Sequential:
-    """The modules one after the other, under these names in the state dict."""
-    return nn.Sequential(OrderedDict(modules))
+def in_sequence(
+    kind: type[nn.Sequential] = nn.Sequential, /, **modules: nn.Module
+) -> nn.Sequential:
+    """The modules one after the other, under these names in the state dict; of class `kind`."""
+    return kind(OrderedDict(modules))
 
 
 def norm_layer(norm: str, channels: int) -> nn.Module:
