@@ -225,12 +225,12 @@ class ClassifierDeclaration(Declaration):
         has_own_network = any(map(catalog.is_own_network, map(str, networks)))
         if images is None or resources.ranks > 1 or has_own_network:
             return None
-        from tuner.vision.blueprint import blueprint_of
-        from tuner.vision.new_model import step_s
-
         settings = next(_extreme_settings(spec))
         if settings.train_layers == "head":
             return None
+        from tuner.vision.blueprint import blueprint_of
+        from tuner.vision.new_model import step_s
+
         threads, is_on_gpu = max(1, int(resources.cpus)), resources.gpus > 0
         seconds = step_s(blueprint_of(settings, images), settings, threads=threads, gpu=is_on_gpu)
         length = settings.fold_epochs or 1  # below, validation takes a third of a step
