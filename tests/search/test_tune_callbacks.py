@@ -352,11 +352,11 @@ def waiting(caplog):
         return reasons[0] if reasons else None
 
     workers = [0]
-    output, shown = ["computing: 1 of 9"], []
+    output, shown = [], []
     callback = Waiting(
         why,
         starting=lambda: workers[0],
-        output=lambda ids: f"{ids}: {output[0]}",
+        output=lambda ids: f"{ids}: {output[0]}" if output else None,
         show=shown.append,
         clock=lambda: now[0],
     )
@@ -392,7 +392,8 @@ def test_waiting_while_a_trial_runs_or_none_waits_is_silent(waiting, states):
 
 
 def test_waiting_shows_what_a_trial_that_begins_has_printed_once(waiting):
-    waiting.until(9, "PENDING")
+    waiting.output.append("computing: 1 of 9")
+    waiting.until(1, "PENDING")
     assert waiting.shown == []
     waiting.until(29, "PENDING", "TERMINATED")
     assert waiting.shown == ["['00007']: computing: 1 of 9"]
@@ -401,6 +402,14 @@ def test_waiting_shows_what_a_trial_that_begins_has_printed_once(waiting):
     assert len(waiting.shown) == 1
     waiting.until(69, "PENDING")
     assert waiting.shown[1:] == ["['00007']: computing: 5 of 9"]
+
+
+def test_waiting_does_not_warn_while_what_begins_goes_on_printing(waiting):
+    for step in range(4):
+        waiting.output[:] = [f"computing: {step} of 9"]
+        assert waiting.until((step + 1) * FIRST_S, "PENDING") == []
+    [warning] = waiting.until(5.1 * FIRST_S, "PENDING")  # silent since
+    assert "no trial has run for 1m" in warning
 
 
 def test_waiting_for_starting_workers_names_them_and_no_shortage(waiting):

@@ -1,5 +1,6 @@
 """A frozen network's features, and heads on them, beside the network itself."""
 
+import os
 import re
 from dataclasses import replace
 
@@ -7,6 +8,8 @@ import pytest
 import tiny_images
 import torch
 from safetensors.torch import save_file
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from torch import nn
 
 from tuner.errors import CheckpointError
@@ -125,6 +128,80 @@ def test_a_refit_begins_with_a_head_of_all_its_images(weights, train_on, fits_al
     rows = images.splits["train"], images.splits["validation"]
     w_KF, _ = features.fit_head(learner._features(), images, *rows, fits_all=fits_all)
     assert torch.allclose(learner.model.get_parameter("head.weight"), w_KF, atol=1e-4)
+
+
+def regressed_head(weights, **more):
+    return head_of_digits(weights, **{"optimizer": "lbfgs", "epochs": 1, **more}, lr=1.0)
+
+
+def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
+    learner = regressed_head(weights, weight_decay=0.03)
+    report = learner.step()
+    images = learner._data
+    x_NF = learner._features().views_NVF[:, 0]
+    labels_N = images.labels_N.numpy()
+    train_N, held_out_N = images.splits["train"], images.splits["validation"]
+    mean_F, std_F = features._scale_of(x_NF[train_N])
+    z_NF = ((x_NF - mean_F) / std_F).double().numpy()
+    strength = 1 / (0.03 * len(train_N))
+    expected = LogisticRegression(C=strength, max_iter=2000, tol=1e-8)
+    expected.fit(z_NF[train_N], labels_N[train_N])
+    loss = log_loss(labels_N[held_out_N], expected.predict_proba(z_NF[held_out_N]))
+    assert report["val_loss"] == pytest.approx(loss, rel=0.01)
+    assert report["train_loss"] < regressed_head(weights, weight_decay=1.0).step()["train_loss"]
+
+
+def test_lbfgs_goes_on_from_a_state(weights):
+    learner = regressed_head(weights, weight_decay=0.03, epochs=2)
+    learner.step()
+    resumed = regressed_head(weights, weight_decay=0.03, epochs=2)
+    resumed.load_state_dict(learner.state_dict())
+    again, expected = resumed.step(), learner.step()
+    assert again["val_loss"] == expected["val_loss"]
+
+
+def test_lbfgs_fits_smoothed_labels_and_weighs_classes(weights):
+    plain, smooth = (
+        regressed_head(weights, weight_decay=0.01, label_smoothing=each) for each in (0.0, 0.3)
+    )
+    smooth.step()
+    plain.step()
+    assert smooth.test()["test_loss"] > plain.test()["test_loss"] + 0.1
+    counts = torch.zeros(2, 10)
+    for number, class_weights in enumerate(([1.0] * 10, [50.0, *[1.0] * 9])):
+        learner = regressed_head(weights, weight_decay=1.0, class_weights=class_weights)
+        learner.step()
+        learner.test()
+        counts[number] = torch.tensor(learner.confusion["matrix"]).sum(0)
+    assert counts[1, 0] > counts[0, 0] + 3  # more images get the class that weighs more
+
+
+def test_crops_of_the_training_images_are_fitted_and_never_measured(weights, store):
+    crops = {"crops_per_image": 3, "crop_scale": 0.5}
+    cropped = regressed_head(weights, weight_decay=0.03, **crops)
+    plain = regressed_head(weights, weight_decay=0.03)
+    own, expected = cropped._features(), plain._features()
+    assert own.views_NVF.shape == (1797, 2, 32)
+    assert torch.equal(own.views_NVF, expected.views_NVF)
+    assert own.crops_NVF.shape == (1797, 3, 32)
+    assert not torch.equal(own.crops_NVF[:, 0], own.crops_NVF[:, 1])
+    assert len([path for path in store.iterdir() if path.is_dir()]) == 2
+    assert cropped.step()["train_loss"] > plain.step()["train_loss"]  # crops are harder to fit
+    w_KF = cropped.model.get_parameter("head.weight")
+    cropped_loss = cropped.test()["test_loss"]
+    plain.model.get_parameter("head.weight").data.copy_(w_KF)
+    plain.model.get_parameter("head.bias").data.copy_(cropped.model.get_parameter("head.bias"))
+    assert plain.test()["test_loss"] == pytest.approx(cropped_loss)
+
+
+def test_features_are_the_same_in_any_number_of_threads(weights, monkeypatch):
+    one, four = ([], [])
+    for found, count in ((one, 1), (four, 4)):
+        monkeypatch.setattr(features, "usable_cpus", lambda count=count: count)
+        monkeypatch.setenv("TUNER_DATA", f"{os.environ['TUNER_DATA']}-{count}")
+        features._kept.clear()
+        found.append(regressed_head(weights)._features().views_NVF)
+    assert torch.allclose(one[0], four[0], atol=1e-5)
 
 
 def test_features_may_lie_on_another_device_than_the_images(weights, monkeypatch):

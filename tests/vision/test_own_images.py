@@ -1,6 +1,7 @@
 """Images of the user's own without a spec: the defaults, what a plan says of them, its doubts."""
 
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,20 @@ from tuner.experiment.resolve import resolve
 from tuner.reporting.plan_text import plan_text
 from tuner.spec.plan import plan_of
 from tuner.spec.validation import ValidatedSpec, validate
+from tuner.vision import own_images
 from tuner.vision.catalog import DataChoice, describe
 from tuner.vision.models.resnet import resnet10
 from tuner.vision.own_images import best_model, default_experiment
 from tuner.vision.weights import weights_named
+
+
+def png_of(px: int) -> bytes:
+    file = BytesIO()
+    Image.new("RGB", (px, px)).save(file, "PNG")
+    return file.getvalue()
+
+
+LARGE_PNG = png_of(64)
 
 
 @pytest.fixture(autouse=True)
@@ -294,7 +305,7 @@ def test_hints_without_weights_name_their_package(photos_dir, torch_home):
 def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_home, package):
     raw = default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})["training"]
     assert (raw["model"], raw["pretrained"]) == ("efficientnet_lite0", True)
-    assert (raw["train_layers"], raw["image_size"]) == ("head", 224)
+    assert (raw["train_layers"], raw["optimizer"], raw["image_size"]) == ("head", "lbfgs", 288)
     assert "levels" not in raw  # it is searched
     assert spec_of(photos_dir).declaration.epoch_s(spec_of(photos_dir)) is None
     assert list(spec_of(photos_dir).declaration.hints(spec_of(photos_dir))) == []
@@ -306,10 +317,12 @@ def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_h
 @pytest.mark.parametrize(
     ("setting", "trials", "refit"),
     [
-        ("training.model=efficientnet_lite0", 6, True),
+        ("training.model=efficientnet_lite0", 10, True),
         ("training.train_layers=all", 6, False),
         ("search.space.train_layers=choice(['all', 'head'])", 6, False),
-        ("training.train_layers=head", 100, False),
+        ("training.train_layers=head", 10, True),
+        ("search.space.lr=loguniform(1e-4, 1e-2)", 6, False),
+        ("training.optimizer=sgd", 6, False),
     ],
 )
 def test_heads_of_packaged_weights_train_unless_the_user_chooses_layers(
@@ -321,7 +334,44 @@ def test_heads_of_packaged_weights_train_unless_the_user_chooses_layers(
         refit,
         "efficientnet_lite0",
     )
-    assert spec.training["image_size"] == (224 if refit else 128)
+    assert spec.training["image_size"] == (288 if refit else 128)
+    assert spec.time_budget_s == (600 if refit else None)
+
+
+@pytest.mark.parametrize(
+    ("each", "minutes", "size", "crops"),
+    [  # on two cores a pass over 600 images at 288 px takes 12 s
+        (200, 10, 288, 8),
+        (200, 2, 224, 3),
+        (200, 0.5, 128, 2),
+        (200, 0.01, 64, 0),
+        (1000, 10, 224, 3),
+        (1000, 40, 288, 4),  # of more crops the features would take gigabytes
+    ],
+)
+def test_heads_get_as_many_pixels_and_crops_as_the_time_allows(
+    tmp_path, torch_home, package, monkeypatch, each, minutes, size, crops
+):
+    monkeypatch.setattr(own_images, "usable_cpus", lambda: 2)
+    for name in ("a", "b", "c"):
+        (tmp_path / "x" / name).mkdir(parents=True)
+        for number in range(each):
+            (tmp_path / "x" / name / f"{number}.png").write_bytes(LARGE_PNG)
+    raw = default_experiment("folder:x", tmp_path, {}, {}, minutes * 60)
+    assert raw["training"]["image_size"] == size
+    space = raw["search"]["space"]
+    assert space.get("crops_per_image") == (f"choice([0, {crops}])" if crops else None)
+    assert {"crops_per_image", "crop_scale"} & raw["training"].keys() == (
+        {"crop_scale"} if crops else set()
+    )
+
+
+@pytest.mark.parametrize(("settings", "folds"), [([], 5), (["training.resplit=true"], None)])
+def test_heads_of_few_images_are_cross_validated(photos_dir, package, settings, folds):
+    spec, _ = resolve("folder:my photos", settings)
+    assert spec.training.get("folds") == folds
+    assert spec.scheduler is not None
+    assert spec.scheduler.rungs() == ()  # no head is stopped
 
 
 @pytest.mark.parametrize(
@@ -352,8 +402,9 @@ def test_hint_says_whose_pixel_stats_a_file_of_weights_gets(photos_dir, settings
 def test_default_experiment_searches_heads_where_they_alone_train(photos_dir, torch_home):
     weights_named("resnet18").path.write_bytes(b"")
     raw = default_experiment(f"folder:{photos_dir}", photos_dir, {"train_layers": "head"}, {})
-    assert raw["search"]["space"].keys() == {"lr", "weight_decay"}
-    assert raw["num_samples"] == 100
+    assert raw["search"]["space"].keys() == {"weight_decay", "flip", "test_time_flip"}
+    assert (raw["training"]["folds"], raw["refit"]) == (5, True)
+    validate(raw)
 
 
 def test_default_experiment_with_frozen_layers_trains_no_head_alone(

@@ -81,7 +81,7 @@ BEYOND = {
     "precision": ["bfloat16"],
     "norm": ["layer"],
     "lr_schedule": ["linear"],
-    "optimizer": ["adam"],
+    "optimizer": ["adam", "lbfgs"],
     **{name: ["perhaps"] for name in ("compile", "flip")},
     "data_dir": ["/data"],
     **{name: [4] for name in ("l1", "l2")},
@@ -105,14 +105,19 @@ BEYOND = {
     "fit_head": [True],
     "pixel_stats": ["coco", 3],
     "folds": [1, 21, 2.5, 5],
+    "crops_per_image": [-1, 65, 2],
     "fold_epochs": [0, 3],
 }
 NOT_IN_FOLDS = {"resplit": True, "batch_size": 1150, "warmup_epochs": 4}
 NOT_IN_FOLDS |= {"train_on": "train+validation"}
+LBFGS = {"optimizer": "lbfgs", "train_layers": "head", "start_from": __file__}
+NOT_BY_LBFGS = {"fit_head": True, "mixup": 0.1, "cutmix": 1, "ema_decay": 0.9, "clip_grad_norm": 1}
 NOT_TOGETHER = [
     ("crop_scale", {"crop_scale": 0.5, "crop_padding": 2}),
     ("unfreeze_epoch", {"unfreeze_epoch": 0, "freeze": "x"}),
     ("freeze", {"train_layers": "head", "start_from": __file__, "freeze": "head"}),
+    *((key, {**LBFGS, key: value}) for key, value in NOT_BY_LBFGS.items()),
+    ("crops_per_image", {**LBFGS, "crops_per_image": 2}),  # of which no part is left out
     ("model", {"model": "resnet18", "dataset": "digits"}),
     ("pixel_stats.mean", {"pixel_stats": {"mean": [], "std": []}}),
     ("pixel_stats.mean.1", {"pixel_stats": {"mean": [0, "x"], "std": [1, 1]}}),

@@ -117,7 +117,9 @@ def load_experiment(
             {path.removeprefix(at): v for path, v in assignments if path.startswith(at)}
             for at in ("training.", "search.space.")
         )
-        raw = default_declaration().default_experiment(text, directory, training, space)
+        raw = default_declaration().default_experiment(
+            text, directory, training, space, dict(assignments).get("time_budget_s")
+        )
         return Experiment(raw, str(raw["name"]), str(raw["training"]["dataset"]))
     if ":" in text:
         module, _, function = text.partition(":")

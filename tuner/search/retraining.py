@@ -233,8 +233,7 @@ def _retrained(
     before = _first_equal(spec, earlier)
     if before is not None and before.status == COMPLETED and (spec.confirms or is_trained(before)):
         return before
-    for warning in spec.pin_data():
-        _log.warning(warning)
+    spec.pin_data()  # the search has said what is doubtful of the images
     refuse_changed_data(spec, results.document, results.name)
     with cluster.connect(address, spec=spec):
         if before is not None:

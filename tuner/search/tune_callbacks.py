@@ -32,7 +32,7 @@ from tuner.wording import amount_of, duration
 
 FIRST_S, AGAIN_S = 60.0, 1800.0  # without a trial that runs: until the first warning, the next
 _POLL_S = 1.0
-_LOOK_EVERY_S = 10.0  # at what trials print that begin
+_LOOK_EVERY_S = 3.0  # at what trials print that begin
 _IDLE_S = 0.1  # a turn of Tune's loop while nothing runs
 
 _log = logging.getLogger(__name__)
@@ -275,6 +275,8 @@ class Waiting(Callback):
             if text and text != self._shown:
                 self._show(text)
                 self._shown = text
+                self._since = now  # a worker that prints is at work
+                self._after = FIRST_S
         if now - self._since >= self._after:
             if reason := self._reason():
                 _log.warning("no trial has run for %s: %s", duration(now - self._since), reason)

@@ -142,12 +142,17 @@ class Declaration:
         yield from ()
 
     def default_experiment(
-        self, dataset: str, directory: Path, training: Values, space: Values
+        self,
+        dataset: str,
+        directory: Path,
+        training: Values,
+        space: Values,
+        budget_s: object = None,
     ) -> dict[str, Any]:
         """A spec's plain values for a data set of one of the `schemes`.
 
-        training, space: values and domains that the user sets. Raises SpecError for unusable data,
-        DataError for missing data.
+        training, space, budget_s: values and domains that the user sets. Raises SpecError for
+        unusable data, DataError for missing data.
         """
         raise NotImplementedError
 

@@ -162,6 +162,11 @@ class Batcher:
         self.normalise_by((images.info.mean, images.info.std))
 
     @property
+    def image_size(self) -> int:
+        """The height and width in px of the images, or of those that the features are of."""
+        return self._images.info.image_size
+
+    @property
     def home(self) -> torch.device:
         """Where the images are, and the rows that select them must be."""
         return self._images.rows_NP.device

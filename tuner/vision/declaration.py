@@ -123,7 +123,8 @@ class ClassifierDeclaration(Declaration):
         yield from self.hints(spec)
 
     def hints(self, spec: ExperimentSpec) -> Iterator[str]:
-        if length := spec.training.get("fold_epochs"):
+        length = spec.training.get("fold_epochs")
+        if isinstance(length, int) and length > 1:
             yield f"each epoch of a trial is a fold, which trains for {length} epochs"
         images = _own_images(spec)
         if images or "start_from" in {**spec.training, **spec.search.space}:

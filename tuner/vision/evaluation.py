@@ -145,7 +145,7 @@ class Predictor:
         set_layout(model, plan, self._precision)
         self._normalise = normaliser(stats, size=plan.image_size, dtype=dtype, device=device)
         self._loss = replace(CrossEntropy.of(settings), temperature=temperature)
-        self.batch = evaluation_batch(device)
+        self.batch = evaluation_batch(device, plan.image_size)
         self._micro = MicroBatch(self.batch, device=device, purpose="prediction")
 
     @torch.inference_mode()

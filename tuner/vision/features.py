@@ -2,12 +2,15 @@
 
     DATA_DIR/features/KEY/   features.npy, and info.json with the name of the head
 
-A feature is an input of the network's last linear layer. The key covers the images, the weights,
-the preprocessing and the precision. Kumar et al. 2022, "Fine-Tuning can Distort Pretrained Features
-and Underperform Out-of-Distribution", begin fine-tuning with the head that fits such features best.
+A feature is an input of the network's last linear layer. Of a network that can show its head all
+levels all are computed, and a head without them takes the first ones. The key covers the images,
+the weights, the preprocessing and the precision. Kumar et al. 2022, "Fine-Tuning can Distort
+Pretrained Features and Underperform Out-of-Distribution", begin fine-tuning with the head that fits
+such features best.
 """
 
-# N images, C channels, H W pixels, K classes, F features, V views: an image, and its mirror image
+# N images, C channels, H W pixels, K classes, F features, V views: an image, and its mirror image;
+# after them random crops
 
 from __future__ import annotations
 
@@ -15,10 +18,14 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,7 +33,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuner.errors import Fault, SpecError
-from tuner.trial.torch_compat import single_thread, without_compiler
+from tuner.spec.quotas import usable_cpus
+from tuner.trial.torch_compat import single_thread, threads, without_compiler
+from tuner.vision.augment import draw
 from tuner.vision.batches import Batcher, ImageSet, home_of, sample_evenly
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.datasets._archive import folder_made_once, progress_of
@@ -40,29 +49,42 @@ from tuner.vision.replica import evaluation_batch
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import backbone_digest, check_head, head_of, initial_network
 
-FORMAT = 1  # part of every key
+FORMAT = 2  # part of every key
 STORE = "features"  # the folder of all features, in the data folder
 _KEY_LENGTH = 16
 _MOST_KEPT = 4  # features of other images or networks that a process keeps
+_FEW = 5000  # images of which all levels are kept, a hundred megabytes
 MOST_FITTED = 20_000  # images that a head is fitted to
 # Of the weights' squared sum beside the mean loss, for features of variance 1; strongest first
 _STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
-_STEPS = 100  # of L-BFGS for each strength
+_STEPS = 100  # of L-BFGS in an epoch, or for each strength
 # Of the mean standard deviation of a feature, by which one that hardly varies is scaled. By its own
 # it would get so large a weight that the first steps of fine-tuning throw the logits far away
 _LEAST_STD = 0.3
 
 
-Computed = tuple[np.ndarray, str]  # views_NVF, and the name of the head
+Computed = tuple[np.ndarray, str]  # views_NVF with the crops, and the name of the head
+Loss = Callable[[Tensor, Tensor], Tensor]  # the sum of the loss, of logits_NK and labels_N
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """views_NVF of all images, in float32; fitted: heads by the splits that they have seen."""
+    """Of all images, in float32; fitted: heads by the splits that they have seen.
+
+    views_NVF: of an image, and of its mirror image where one is used. crops_NVF: of random crops.
+    """
 
     views_NVF: Tensor
     head: str
+    crops_NVF: Tensor | None = None
     fitted: dict[tuple[str, bytes], tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    def of(self, rows_N: Tensor, *, views: int | None = None, crops: bool = False) -> Tensor:
+        """views_NVF of the images `rows_N`, on the CPU; crops: after them those of the crops."""
+        parts = [self.views_NVF[:, :views]]
+        if crops and self.crops_NVF is not None:
+            parts.append(self.crops_NVF)
+        return torch.cat([part.index_select(0, rows_N.to(part.device)).cpu() for part in parts], 1)
 
 
 def features_of(
@@ -79,33 +101,67 @@ def features_of(
     may change, are only kept by the process. Raises SpecError for a network without a linear head,
     CheckpointError for weights that cannot be read, and OSError of the disk.
     """
-    compute = partial(_computed, settings, plan, images, precision, device)
+    complete = with_all_levels(plan) if len(images.rows_NP) <= _FEW else plan
+    frozen = _Frozen(settings, complete, images, precision, device)
+    width = None if complete == plan else _width(plan)
+    kinds: dict[str, list[float]] = {"views": [_views(settings)]}
+    if settings.crops_per_image:
+        kinds["crops"] = [settings.crops_per_image, settings.crop_scale]
     made_from = {
         "format": FORMAT,
         "images": images.info.content or settings.dataset,
         "stats": [images.info.mean, images.info.std],
         "weights": backbone_digest(settings, plan.info),
-        "network": plan.model_dump(mode="json", exclude={"num_classes"}),
+        "network": complete.model_dump(mode="json", exclude={"num_classes"}),
         "precision": [device.type, precision.name, settings.dtype],
-        "views": _views(settings),
         "torch": torch.__version__,
     }
-    key = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:_KEY_LENGTH]
-    if key not in _kept:
+    own = json.dumps([made_from, kinds, width])
+    if own not in _kept:
         if len(_kept) == _MOST_KEPT:
             del _kept[next(iter(_kept))]
-        folder = data_folder(settings.data_dir) / STORE / key
-        array, head = _stored(folder, compute) if plan.code is None else compute()
-        views_NVF = torch.from_numpy(array).to(home_of(array.nbytes, device))
-        _kept[key] = Features(views_NVF, head)
-    return _kept[key]
+        tensors: list[Tensor] = []
+        for kind, values in kinds.items():  # views first: crops may never be needed
+            source = json.dumps({**made_from, kind: values})
+            key = hashlib.sha256(source.encode()).hexdigest()[:_KEY_LENGTH]
+            compute = partial(_computed, frozen, kind)
+            folder = data_folder(settings.data_dir) / STORE / key
+            array, head = _stored(folder, compute) if plan.code is None else compute()
+            tensors.append(torch.from_numpy(array).to(home_of(array.nbytes, device))[..., :width])
+        _kept[own] = Features(tensors[0], head, tensors[1] if len(tensors) > 1 else None)
+    return _kept[own]
 
 
 _kept: dict[str, Features] = {}
 
 
+class _Frozen(NamedTuple):
+    """A network with its initial weights, and the images that it sees."""
+
+    settings: ClassifierSettings
+    plan: Blueprint
+    images: ImageSet
+    precision: Precision
+    device: torch.device
+
+
+def with_all_levels(plan: Blueprint) -> Blueprint:
+    """The network of `plan` whose head sees every level, if it can; its other layers are equal."""
+    if "levels" not in plan.settings:
+        return plan
+    return plan.model_copy(update={"settings": {**plan.settings, "levels": True}})
+
+
+def _width(plan: Blueprint) -> int:
+    """The number of features that the head of `plan` takes."""
+    with torch.device("meta"):
+        network = plan.initial()
+    return network.get_parameter(f"{head_of(network)}.weight").shape[1]
+
+
 def _views(settings: ClassifierSettings) -> int:
-    return 2 if settings.flip or settings.test_time_flip else 1
+    shows_both = settings.flip or settings.test_time_flip or settings.optimizer == "lbfgs"
+    return 2 if shows_both else 1
 
 
 def _stored(folder: Path, compute: Callable[[], Computed]) -> Computed:
@@ -122,43 +178,90 @@ def _stored(folder: Path, compute: Callable[[], Computed]) -> Computed:
     return np.asarray(array), json.loads((folder / "info.json").read_text())["head"]
 
 
-def _computed(
-    settings: ClassifierSettings,
-    plan: Blueprint,
-    images: ImageSet,
-    precision: Precision,
-    device: torch.device,
-) -> Computed:
+def _computed(frozen: _Frozen, kind: str) -> Computed:
+    """The features of a `kind`, views or crops.
+
+    The other trials of the machine wait for them, so that all its cores compute: each takes a few
+    images at a time, whose activations its cache holds.
+    """
+    settings, plan, images, precision, device = frozen
     model = initial_network(settings, plan)
     name = head_of(model)
     dtype = dtype_of(settings)
     set_layout(cast_weights(model, dtype).to(device).eval(), plan, precision)
     model.eval()
     check_head(model, plan)
-    batcher = Batcher(images, dtype=dtype, augmentation=Augmentation(), device=device)
-    micro = MicroBatch(evaluation_batch(device), device=device, purpose="features")
     count = len(images.rows_NP)
+    rows_N = torch.arange(count, device=images.rows_NP.device)
+    shown = _crops(frozen, rows_N) if kind == "crops" else _whole(frozen)
+    size = evaluation_batch(device, plan.image_size)
+    # A user's own network need not run in several threads
+    workers = usable_cpus() if device.type == "cpu" and plan.code is None else 1
+    free = SimpleQueue[tuple[nn.Module, MicroBatch]]()
+    for number in range(workers):
+        micro = MicroBatch(size, device=device, purpose="features")
+        free.put((deepcopy(model) if number else model, micro))
+
+    def compute(some_N: Tensor) -> Tensor:
+        network, micro = free.get()
+
+        def part(some_N: Tensor) -> Tensor:
+            return torch.stack([_inputs_of(name, network, x_NCHW) for x_NCHW in shown(some_N)], 1)
+
+        with torch.inference_mode(), precision.forward():  # both are a thread's own
+            done_NVF = micro.compute(some_N, part).cpu()
+        free.put((network, micro))
+        return done_NVF
+
     message = f"computing the features of {count:,} images, once for all trials"
     print(message, file=sys.stderr, flush=True)
     parts: list[Tensor] = []
     with (
-        torch.inference_mode(),
         precision.applied(),
-        precision.forward(),
         seeded(0, device),
+        threads(1) if workers > 1 else nullcontext(),
+        ThreadPoolExecutor(workers) as pool,
         progress_of("computing features", count) as advance,
     ):
-
-        def compute(rows_N: Tensor) -> Tensor:
-            x_NCHW, _ = batcher.batch(rows_N)
-            views = [x_NCHW, x_NCHW.flip(3)][: _views(settings)]
-            return torch.stack([_inputs_of(name, model, view) for view in views], 1)
-
-        rows_N = torch.arange(count, device=images.rows_NP.device)
-        for some_N in rows_N.split(micro.size):
-            parts.append(micro.compute(some_N, compute).cpu())
-            advance(len(some_N))
+        batches = rows_N.split(size)
+        for done_NVF in pool.map(compute, batches) if workers > 1 else map(compute, batches):
+            parts.append(done_NVF)
+            advance(len(done_NVF))
     return torch.cat(parts).numpy(), name
+
+
+def _whole(frozen: _Frozen) -> Callable[[Tensor], list[Tensor]]:
+    """Makes the views, each an x_NCHW, of some rows: the images, and their mirror images."""
+    settings, _, images, _, device = frozen
+    plain = Augmentation()
+    batcher = Batcher(images, dtype=dtype_of(settings), augmentation=plain, device=device)
+
+    def shown(some_N: Tensor) -> list[Tensor]:
+        x_NCHW, _ = batcher.batch(some_N)
+        return [x_NCHW, x_NCHW.flip(3)][: _views(settings)]
+
+    return shown
+
+
+def _crops(frozen: _Frozen, rows_N: Tensor) -> Callable[[Tensor], list[Tensor]]:
+    """Makes random crops, each an x_NCHW, of rows that follow each other; none is mirrored."""
+    settings, _, images, _, device = frozen
+    crops = Augmentation(crop_scale=settings.crop_scale)
+    batcher = Batcher(images, dtype=dtype_of(settings), augmentation=crops, device=device)
+    size = images.info.image_size
+
+    def drawn(number: int) -> Epoch:
+        generator = torch.Generator().manual_seed(number)
+        draws = draw(len(rows_N), image_size=size, augmentation=crops, generator=generator)
+        return Epoch(rows_N, draws.to(device))
+
+    epochs = [drawn(number) for number in range(settings.crops_per_image)]
+
+    def shown(some_N: Tensor) -> list[Tensor]:
+        positions = slice(int(some_N[0]), int(some_N[-1]) + 1)
+        return [batcher.training_batch(epoch, positions)[0] for epoch in epochs]
+
+    return shown
 
 
 def _inputs_of(name: str, model: nn.Module, x_NCHW: Tensor) -> Tensor:
@@ -237,20 +340,15 @@ def fit_head(
     """
     labels_N = images.labels_N.cpu()
 
-    def views_of(rows_N: Tensor) -> Tensor:
-        return features.views_NVF.index_select(0, rows_N.to(features.views_NVF.device)).cpu()
-
     def fitted(rows_N: Tensor) -> tuple[Tensor, Tensor]:
         rows_N = sample_evenly(rows_N, MOST_FITTED)
-        views_NVF = views_of(rows_N)
+        views_NVF = features.of(rows_N)
         return views_NVF.flatten(0, 1), labels_N[rows_N].repeat_interleave(views_NVF.shape[1])
 
     x_NF, y_N = fitted(train_N)
     # A linear head's logits for the mean of the views are the mean of their logits
-    x_val_NF, y_val_N = views_of(held_out_N).mean(1), labels_N[held_out_N]
-    mean_F, std_F = x_NF.mean(0), x_NF.std(0)
-    least_std = _LEAST_STD * std_F.mean()
-    std_F = std_F.clamp_min(least_std if least_std > 0 else 1.0)
+    x_val_NF, y_val_N = features.of(held_out_N).mean(1), labels_N[held_out_N]
+    mean_F, std_F = _scale_of(x_NF)
     x_NF, x_val_NF = (x_NF - mean_F) / std_F, (x_val_NF - mean_F) / std_F
     head = nn.Linear(x_NF.shape[1], images.info.num_classes)
     nn.init.zeros_(head.weight)
@@ -273,11 +371,57 @@ def fit_head(
     return weight_KF, best["bias"].detach() - weight_KF @ mean_F
 
 
-def _regress(head: nn.Linear, x_NF: Tensor, labels_N: Tensor, *, strength: float) -> None:
-    def loss() -> Tensor:
+def regress_head(
+    head: nn.Linear,
+    features: Features,
+    images: ImageSet,
+    settings: ClassifierSettings,
+    loss: Loss,
+) -> float:
+    """Go on with the regression of `head` to the training images; the mean of `loss` in the end.
+
+    As `fit_head`, of all crops too, with the L2 penalty `weight_decay`. Without `flip` no mirror
+    image is fitted.
+    """
+    rows_N = sample_evenly(images.splits["train"], MOST_FITTED)
+    views = None if settings.flip else 1
+    views_NVF = features.of(rows_N, views=views, crops=True).to(head.weight)
+    x_NF = views_NVF.flatten(0, 1)
+    labels_N = images.labels_N.cpu()[rows_N].repeat_interleave(views_NVF.shape[1]).to(x_NF.device)
+    mean_F, std_F = _scale_of(x_NF)
+    with torch.no_grad():
+        head.bias.add_(head.weight @ mean_F)
+        head.weight.mul_(std_F)
+    x_NF = (x_NF - mean_F) / std_F
+    _regress(head, x_NF, labels_N, strength=settings.weight_decay, loss=loss)
+    with torch.no_grad():
+        mean_loss = float(loss(head(x_NF), labels_N)) / len(x_NF)
+        head.weight.div_(std_F)
+        head.bias.sub_(head.weight @ mean_F)
+    return mean_loss
+
+
+def _scale_of(x_NF: Tensor) -> tuple[Tensor, Tensor]:
+    """(mean_F, std_F) that scale these features."""
+    std_F = x_NF.std(0)
+    least_std = _LEAST_STD * std_F.mean()
+    return x_NF.mean(0), std_F.clamp_min(least_std if least_std > 0 else 1.0)
+
+
+def _regress(
+    head: nn.Linear,
+    x_NF: Tensor,
+    labels_N: Tensor,
+    *,
+    strength: float,
+    loss: Loss | None = None,
+) -> None:
+    loss_sum = loss or partial(F.cross_entropy, reduction="sum")
+
+    def penalised() -> Tensor:
         optimizer.zero_grad()
         penalty = strength / 2 * head.weight.square().sum()
-        total: Tensor = F.cross_entropy(head(x_NF), labels_N) + penalty
+        total: Tensor = loss_sum(head(x_NF), labels_N) / len(x_NF) + penalty
         total.backward()
         return total
 
@@ -285,4 +429,4 @@ def _regress(head: nn.Linear, x_NF: Tensor, labels_N: Tensor, *, strength: float
         optimizer = torch.optim.LBFGS(
             head.parameters(), max_iter=_STEPS, line_search_fn="strong_wolfe"
         )
-        optimizer.step(loss)
+        optimizer.step(penalised)

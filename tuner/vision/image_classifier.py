@@ -43,7 +43,14 @@ from tuner.vision.evaluation import (
     latency_ms,
     mistakes,
 )
-from tuner.vision.features import FeatureBatcher, Features, Head, features_of, fit_head
+from tuner.vision.features import (
+    FeatureBatcher,
+    Features,
+    Head,
+    features_of,
+    fit_head,
+    regress_head,
+)
 from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
 from tuner.vision.optimizer import LRSchedule, build_optimizer
@@ -55,6 +62,7 @@ from tuner.wording import some_of
 if TYPE_CHECKING:
     from tuner.vision.pipeline import Stage
 
+_LBFGS_RATE = 1.0  # its line search begins with the whole step
 _TRAINING, _EVALUATION = range(2)  # streams of what a model draws by itself
 
 
@@ -351,6 +359,8 @@ class ImageClassifier:
     def _train_epoch(self) -> tuple[float, float]:
         """(sum of the loss over all images and ranks, lr of the last batch)."""
         settings = self._settings
+        if settings.optimizer == "lbfgs":
+            return self._regress(), _LBFGS_RATE
         epoch = self._batcher.epoch(self._epoch, seed=settings.seed)
         until = settings.unfreeze_epoch
         still_frozen = until is None or self._epoch < until
@@ -372,6 +382,15 @@ class ImageClassifier:
             self._scaler.update()
             self._average.update()
         return self._ranks.reduced([loss_sum.item()])[0], lr
+
+    def _regress(self) -> float:
+        """Go on with the fit of the head; the sum of the loss over all images in the end."""
+        head = self._model.get_submodule(self._features().head)
+        assert isinstance(head, nn.Linear)
+        loss = self._loss.training
+        mean_loss = regress_head(head, self._features(), self._data, self._settings, loss)
+        self._ranks.broadcast(head.parameters())
+        return mean_loss * self._images
 
     def _averaged(self, split: str, likeliest: list[Likeliest] | None = None) -> Measured:
         """What `evaluate` measures of a split, of the averaged weights if there are any."""

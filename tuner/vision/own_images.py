@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from tuner.errors import SpecError
 from tuner.experiment.results.statistics import UNEVEN
 from tuner.spec.plan import gpus_here
+from tuner.spec.quotas import usable_cpus
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Domain
 from tuner.spec.space.parsing import parse_domain
@@ -58,9 +59,28 @@ _TIMMS = {  # timm's names of networks that torchvision names otherwise
 _PACKAGED = "efficientnet_lite0"  # the network whose weights come in a package
 _SMALL_NETWORKS = {name for name, info in catalog.MODELS.items() if info.pretrained is None}
 _TUNED_SIZE = {"cpu": 128, "gpu": 224}  # px
-_FEW_SIZE = 224  # px of the features of few images on a CPU: a core computes ten images a second
+# Heads on a CPU. The largest of these sizes, in px, whose features take no more than a part of the
+# time; then as many random crops of each image as a larger part allows
+_HEAD_SIZES = (288, 224, 160, 128, 96, 64)
+_SIZE_SHARE = 0.2
+_CROPS_SHARE = 0.35
+_MOST_CROPS = 8
+_MOST_ROWS = 20_000  # features of images and crops, half a gigabyte
+_PIXEL_S = 5e-7  # of the packaged network, on one core
+_VIEWS = 2  # an image, and its mirror image
+_FOLDS = 5
+_FOLDED = 3000  # images up to which heads are cross-validated; the validation split of more tells
+_BUDGET_S = 600.0  # unless set, of a search on a CPU
 _TUNED_FIRST = {"lr": 1e-3, "layer_decay": 0.8, "crop_scale": 0.7}
 _UNLIKE = {"lr": 1e-2, "layer_decay": 1.0, "crop_scale": 0.7}  # for images unlike the weights' own
+_FITTED_FIRST = {"weight_decay": 0.3, "flip": True, "test_time_flip": True}
+_STEPWISE = {
+    "optimizer": "adamw",
+    "lr_schedule": "one_cycle",
+    "label_smoothing": 0.1,
+    "decay_norms_and_biases": False,
+}
+_OF_STEPS = {"optimizer", "lr", "lr_schedule", "momentum", "layer_decay", "mixup", "fit_head"}
 
 
 def outline_of(info: DatasetInfo) -> dict[str, Any]:
@@ -162,16 +182,20 @@ def best_model(device: str, images: int = 0) -> str | None:
 
 
 def default_experiment(
-    dataset: str, directory: Path, training: Mapping[str, Any], space: Mapping[str, Any]
+    dataset: str,
+    directory: Path,
+    training: Mapping[str, Any],
+    space: Mapping[str, Any],
+    budget_s: object = None,
 ) -> dict[str, Any]:
     """The plain values of a spec that searches for a classifier of these images.
 
     It fine-tunes a network if its weights are on this machine, and trains from scratch otherwise.
-    On a CPU an epoch of the packaged network takes minutes, so that heads on its features train.
-    Of several networks in `space` each is tried first with a head on its features. dataset: as in
-    `training.dataset`; the path of a folder, seen from `directory`, becomes absolute. training,
-    space: what the user sets. Raises SpecError for images that cannot work, and DataError if they
-    are not there.
+    On a CPU an epoch of the packaged network takes minutes, so that heads are fitted to features,
+    of as many pixels as the time allows. Of several networks in `space` each is tried first with a
+    head on its features. dataset: as in `training.dataset`; the path of a folder, seen from
+    `directory`, becomes absolute. training, space, budget_s: what the user sets. Raises SpecError
+    for images that cannot work, and DataError if they are not there.
     """
     scheme, _, path = dataset.partition(":")
     if scheme == "folder":
@@ -189,18 +213,25 @@ def default_experiment(
     named = models or ([network] if network else [])
     start = _start(info, training, "gpu" if gpus else "cpu", named)
     search = _SCRATCH
-    if start:
-        search = _HEADS if training.get("train_layers") == "head" else _FINE_TUNING
-        chooses_layers = {"train_layers", "freeze"} & {*training, *space}
-        is_packaged = start.get("pretrained") and start["model"] == _PACKAGED
-        if is_packaged and not (gpus or models or chooses_layers):
-            start["train_layers"] = "head"
-            search = _MANY_HEADS
-            if info.train <= _MANY:
-                start["image_size"] = _FEW_SIZE
-                search = _FEW_HEADS
-    epochs = max(search.least_epochs, ceil(search.steps * batch_size / info.train))
     given = {*training, *space}
+    settings = {"batch_size": batch_size, **_STEPWISE}
+    if start:
+        search = _FINE_TUNING
+        is_packaged = bool(start.get("pretrained")) and start["model"] == _PACKAGED
+        fits_heads = is_packaged and not (gpus or models or given & {"train_layers", "freeze"})
+        if (fits_heads or training.get("train_layers") == "head") and not given & _OF_STEPS:
+            del start["fit_head"], start["weight_decay"]
+            crops = 0
+            if is_packaged and not gpus:
+                time_s = float(budget_s) if isinstance(budget_s, int | float) else _BUDGET_S
+                start["image_size"], crops = _affordable(info, time_s, training.get("image_size"))
+            search = _heads(start["model"], crops)
+            settings = {"batch_size": batch_size, "train_layers": "head", "optimizer": "lbfgs"}
+            if crops:
+                settings["crop_scale"] = 0.4
+            if info.train + info.validation <= _FOLDED and "resplit" not in given:
+                settings["folds"] = _FOLDS  # each of few images tells
+    epochs = max(search.least_epochs, ceil(search.steps * batch_size / info.train))
     if training.get("flip") is False:
         given.add("test_time_flip")
     firsts = search.points
@@ -214,12 +245,8 @@ def default_experiment(
     ]
     constants = {
         "dataset": dataset,
-        "batch_size": batch_size,
-        "optimizer": "adamw",
-        "lr_schedule": "one_cycle",
-        "label_smoothing": 0.1,
-        "decay_norms_and_biases": False,
         **(start or {**_from_scratch(info, network), **_REGULARISED}),
+        **settings,
     }
     fixed = constants.keys() - search.space.keys() - (space.keys() - {"dataset"})
     return {
@@ -232,9 +259,15 @@ def default_experiment(
             # What has been tried of each network decides
             **({"startup": len(points)} if models else {}),
         },
-        "scheduler": {"name": "asha", "max_t": epochs, "reduction_factor": 3},
+        "scheduler": {
+            "name": "asha",
+            "max_t": epochs,
+            "reduction_factor": 3,
+            **({"grace_period": epochs} if "folds" in settings else {}),  # no head is stopped
+        },
         "num_samples": search.trials + len(points) - len(firsts),
         **({"refit": True} if search.refit else {}),
+        **({"time_budget_s": _BUDGET_S} if search.refit and not gpus else {}),
         **({"resources": {"gpus": 1}} if gpus else {}),
     }
 
@@ -305,22 +338,58 @@ _FINE_TUNING = _Search(
     ),
 )
 _HEADS = _Search(
-    trials=100,
+    trials=10,  # more would choose the luckiest on few images
     steps=0,
-    least_epochs=3,  # a fitted head is near its best before it trains
-    space={"lr": "loguniform(1e-4, 1e-1)", "weight_decay": "loguniform(1e-4, 1.0)"},
-    points=({"lr": 1e-3, "weight_decay": 0.05},),
-    strategy="hyperopt",  # a suggestion of mixed takes longer than such a trial
+    least_epochs=1,
+    space={
+        "weight_decay": "loguniform(1e-2, 3)",
+        "flip": "choice([True, False])",
+        "test_time_flip": "choice([True, False])",
+    },
+    points=(
+        _FITTED_FIRST,
+        {**_FITTED_FIRST, "flip": False, "test_time_flip": False},
+        *({**_FITTED_FIRST, "weight_decay": decay} for decay in (1.0, 0.1)),
+    ),
+    refit=True,  # takes seconds
 )
-# More would choose the luckiest on few images; a refit takes seconds
-_MANY_HEADS = _HEADS._replace(trials=12, refit=True)
-# The features of all levels differ in scale a thousandfold, so that larger steps spoil a head that
-# fits them. Two processes compute the features of both values at the same time
-_FEW_HEADS = _MANY_HEADS._replace(
-    space={"levels": "choice([True, False])", "lr": "loguniform(1e-7, 1e-6)"},
-    points=({"levels": True, "lr": 3e-7}, {"levels": False, "lr": 3e-7}),
-    trials=6,
-)
+
+
+def _heads(model: object, crops: int) -> _Search:
+    """The search of heads of `model`, the fastest first.
+
+    crops: of each image; without them features take less time. Of a network that can show its head
+    all levels, with them and without.
+    """
+    space = dict(_HEADS.space)
+    points = list(_HEADS.points)
+    if crops:
+        space["crops_per_image"] = f"choice([0, {crops}])"
+        first, upright, *others = ({**point, "crops_per_image": 0} for point in points)
+        cropped = ({**point, "crops_per_image": crops} for point in (first, *others))
+        points = [first, upright, *cropped]
+    if "levels" in catalog.model_info(str(model)).defaults:
+        space["levels"] = "choice([True, False])"
+        points = [{**point, "levels": True} for point in points]
+        points.append({**points[0], "levels": False})
+    return _HEADS._replace(space=space, points=tuple(points))
+
+
+def _affordable(info: DatasetInfo, budget_s: float, given: object) -> tuple[int, int]:
+    """The pixels and the crops of an image whose features take their shares of the time.
+
+    given: the pixels that the user sets, if any.
+    """
+    images = info.train + info.validation + info.test
+    sizes = (given,) if isinstance(given, int) else _HEAD_SIZES
+
+    def pass_s(size: int) -> float:
+        return images * size**2 * _PIXEL_S / usable_cpus()
+
+    fast = (size for size in sizes if _VIEWS * pass_s(size) <= _SIZE_SHARE * budget_s)
+    size = next(fast, sizes[-1])
+    most = min(_MOST_CROPS, _MOST_ROWS // images - _VIEWS)
+    return size, max(0, min(most, int(_CROPS_SHARE * budget_s / pass_s(size)) - _VIEWS))
 
 
 def _from_scratch(info: DatasetInfo, network: object = None) -> dict[str, Any]:

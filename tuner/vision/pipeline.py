@@ -68,7 +68,7 @@ class Stage:
         self._owned = set(map(id, _tensors(self._layers)))
         self._schedules: dict[tuple[int, bool], ScheduleGPipe] = {}
         self.micro_batch_size = size // micro_batches(size, self._most)
-        self.evaluation_batch = evaluation_batch(self._ranks.device)
+        self.evaluation_batch = evaluation_batch(self._ranks.device, setup.batcher.image_size)
         self.share: dict[str, int] = {}  # the arguments that make `shards` this rank's: all images
 
     def train(self, optimizer: Optimizer) -> None:

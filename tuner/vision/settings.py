@@ -145,12 +145,21 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         False, description="whether the seed of a trial draws its training and validation split"
     )
 
+    crops_per_image: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="random crops of each image, of at least crop_scale of its area, whose "
+        "features optimizer lbfgs fits beside those of the whole image",
+    )
+
     batch_size: AtLeastOne = Field(64, description="images in an optimizer step, over all workers")
 
-    optimizer: Literal["sgd", "sgdw", "adamw", "muon"] = Field(
+    optimizer: Literal["sgd", "sgdw", "adamw", "muon", "lbfgs"] = Field(
         "sgd",
         description="sgd has Nesterov momentum; the weight decay of sgdw and muon does not depend "
-        "on lr",
+        "on lr; lbfgs fits the head of train_layers=head completely, in one epoch, as a regression "
+        "on features of variance 1 with the L2 penalty weight_decay",
     )
     lr: PositiveFloat = Field(0.1, description="the largest learning rate of the schedule")
     lr_schedule: Literal["constant", "cosine", "step", "one_cycle", "triangular"] = "cosine"
@@ -322,6 +331,10 @@ def check_settings(
     return faults
 
 
+# What happens step by step, or before the first one
+_STEPWISE = ("fit_head", "mixup", "cutmix", "ema_decay", "clip_grad_norm")
+
+
 def _combination_faults(
     settings: ClassifierSettings, faulty: Collection[str], split: int
 ) -> Iterator[Fault]:
@@ -335,6 +348,7 @@ def _combination_faults(
         "crop_padding": (settings.crop_padding, ("crop_scale",)),
         "train_layers 'head'": (is_head, ("freeze",)),
         "start_from": (settings.start_from, ("pretrained",)),
+        "optimizer 'lbfgs'": (settings.optimizer == "lbfgs", _STEPWISE),
         "resources.split": (split > 1, in_stages),
     }
     needed = {
@@ -345,6 +359,7 @@ def _combination_faults(
     used_by = {
         **dict.fromkeys(("muon_lr", "muon_momentum"), ("optimizer", "muon")),
         **dict.fromkeys(("lr_steps", "lr_step_factor"), ("lr_schedule", "step")),
+        "crops_per_image": ("optimizer", "lbfgs"),
     }
     rules = [
         (key, f"cannot be combined with {other}")
@@ -364,6 +379,11 @@ def _combination_faults(
     if not settings.begins_with_weights:
         rule = "needs `pretrained` or `start_from`: features come from trained weights"
         rules += [("train_layers", rule), ("fit_head", rule)]
+    if settings.optimizer == "lbfgs":
+        if not (is_head or "train_layers" in faulty):
+            rules.append(("optimizer", "'lbfgs' fits a head alone: needs train_layers 'head'"))
+        if settings.crop_scale == 1 and "crop_scale" not in faulty:
+            rules.append(("crops_per_image", "needs `crop_scale` below 1"))
     latest = {"warmup_epochs": settings.warmup_epochs, "lr_steps": max(settings.lr_steps or (0,))}
     if "epochs" not in faulty:
         below = f"must be below `epochs`, {epochs}"
@@ -419,12 +439,13 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
     for key in ("image_bits", "skip_unreadable"):
         if getattr(settings, key) and catalog.ships(name):
             yield Fault(key, f"is not used by dataset {name!r}", getattr(settings, key))
-    train, smallest = info.train, min(info.class_counts, default=info.train)
+    train = info.train
+    searched = info.train + info.validation
     if settings.folds:
-        train = (train + info.validation) * (settings.folds - 1) // settings.folds
+        train = searched * (settings.folds - 1) // settings.folds
     limits = {
         "batch_size": (train, "the number of training images"),
-        "folds": (smallest, "the images of the smallest class"),
+        "folds": (searched, "the number of training and validation images"),
         "crop_padding": (info.image_size // 2, "half the image size"),
         "cutout": (info.image_size, "the image size"),
     }

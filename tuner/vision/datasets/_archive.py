@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 4 << 20
 TIMEOUT_S = 30.0
-_LINE_EVERY_S = 10.0  # where there is no terminal for a bar
+_LINE_EVERY_S = 4.0  # where there is no terminal for a bar
 
 
 def folder_made_once(path: Path, make: Callable[[Path], object]) -> None:
