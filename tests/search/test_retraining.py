@@ -125,7 +125,14 @@ def test_refitting_spec_trains_the_best_config_to_its_best_epoch_on_the_schedule
         "epoch": 2,
         "chosen_by": "val_accuracy",
         "value": 0.95,
+        "final": False,
     }
+    assert validate(spec) == spec
+
+
+def test_refitting_spec_of_a_final_model_trains_all_images(search):
+    spec = refitting_spec(search, final=True)
+    assert (spec.training["train_on"], spec.refits.final) == ("all", True)
     assert validate(spec) == spec
 
 

@@ -96,6 +96,14 @@ def test_of_trial_on_both_splits_has_their_images_in_training(images):
     assert split_for(images) is images
 
 
+def test_of_trial_on_all_splits_leaves_no_image_out(images):
+    merged = split_for(images, train_on="all")
+    every = [row for rows in images.splits.values() for row in rows.tolist()]
+    assert merged.splits["train"].tolist() == sorted(every)
+    assert len(merged.splits["validation"]) == merged.info.validation == 0
+    assert merged.splits["test"] is images.splits["test"]
+
+
 def shares(images, rows):
     return torch.bincount(images.labels_N[rows], minlength=10) / len(rows)
 

@@ -120,13 +120,15 @@ def test_fine_tuning_can_begin_with_the_fitted_head(weights):
     assert torch.allclose(trained, head.model.get_parameter("head.weight"), atol=1e-3)
 
 
-@pytest.mark.parametrize(("train_on", "fits_all"), [("train", False), ("train+validation", True)])
-def test_a_refit_begins_with_a_head_of_all_its_images(weights, train_on, fits_all):
+@pytest.mark.parametrize("train_on", ["train", "train+validation", "all"])
+def test_a_refit_begins_with_a_head_of_all_its_images(weights, train_on):
     learner = head_of_digits(weights, fit_head=True, lr=1e-9, train_on=train_on)
     learner.step()
     images = learner._searched_on
     rows = images.splits["train"], images.splits["validation"]
-    w_KF, _ = features.fit_head(learner._features(), images, *rows, fits_all=fits_all)
+    fits_N = learner._data.splits["train"]
+    assert len(fits_N) == {"train": 1077, "train+validation": 1437, "all": 1797}[train_on]
+    w_KF, _ = features.fit_head(learner._features(), images, *rows, fits_N=fits_N)
     assert torch.allclose(learner.model.get_parameter("head.weight"), w_KF, atol=1e-4)
 
 
@@ -282,13 +284,13 @@ def test_fit_head_of_a_refit_also_learns_images_held_out():
     images = ImageSet(tiny_images.INFO, views_NVF.flatten(1), labels_N, {})
     rows = torch.arange(4), torch.arange(4, 6)
 
-    def margin(**how: bool) -> float:
+    def margin(**how: torch.Tensor) -> float:
         w_KF, b_K = features.fit_head(features.Features(views_NVF, "head"), images, *rows, **how)
         logits_NK = views_NVF[4:, 0] @ w_KF.T + b_K
         return float(logits_NK[0, 0] - logits_NK[1, 0])
 
     assert margin() == 0
-    assert margin(fits_all=True) > 0.1
+    assert margin(fits_N=torch.arange(6)) > 0.1
 
 
 def test_fit_head_gives_no_large_weight_to_a_feature_that_hardly_varies():

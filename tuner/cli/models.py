@@ -193,6 +193,7 @@ def _exported(name: str, storage: str | None) -> Export | None:
 
 @options.command("Hand over", 4, "tuner refit digits", "tuner refit digits --seeds 3 --gpus 1")
 @options.count("--seeds", "N", default=1, help="Train N models, the first with the trial's seed.")
+@click.option("--final", is_flag=True, help="Train on the test images, too; nothing is measured.")
 @options.trial
 @options.cpus
 @options.gpus
@@ -207,8 +208,12 @@ def refit(results: Results, evaluate: bool, trust: bool, as_json: bool, **settin
     It trains for the number of epochs that validation chose, as the experiment NAME-refit. Nothing
     is validated any more; the test split is measured once, at the end. `tuner resume NAME-refit`
     goes on after a kill, and `tuner export NAME-refit --to DIR` hands the model over.
+
+    With --final no image is left out. No measure of such a model is honest: what the test split has
+    measured of NAME, or of its refit without --final, says what to expect at least.
     """
     admit_experiment(results, trust=trust, trains_only=True)
+    evaluate = evaluate and not settings["final"]
     return print_outcome(tuner.refit(results, **settings), evaluate=evaluate, as_json=as_json)
 
 

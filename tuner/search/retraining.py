@@ -72,6 +72,7 @@ def refit(
     *,
     trial_id: str | None = None,
     seeds: int = 1,
+    final: bool = False,
     cpus: float | None = None,
     gpus: float | None = None,
     address: str = LOCAL,
@@ -80,11 +81,12 @@ def refit(
     """Train a trial's config on training and validation images; the Results of NAME-refit.
 
     trial_id: default the choice of `tuner best`. seeds: how many models, the first with the trial's
-    own seed. cpus, gpus: of each worker, default those of the search. If the same refit was begun
-    before, it is read or resumed. address, trainable: as for `confirm`. Raises UsageError for a
-    Learner that declares no refit, and as `confirm` does.
+    own seed. final: train on the test images, too. cpus, gpus: of each worker, default those of the
+    search. If the same refit was begun before, it is read or resumed. address, trainable: as for
+    `confirm`. Raises UsageError for a Learner that declares no such training, and as `confirm`
+    does.
     """
-    spec = refitting_spec(results, trial_id=trial_id, seeds=seeds, trainable=trainable)
+    spec = refitting_spec(results, trial_id=trial_id, seeds=seeds, final=final, trainable=trainable)
     changes = {"cpus": cpus, "gpus": gpus}
     resources = {name: amount for name, amount in changes.items() if amount is not None}
     spec = spec.replace(resources={**spec.resources.model_dump(), **resources})
@@ -130,7 +132,12 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
 
 
 def refitting_spec(
-    results: Results, *, trial_id: str | None = None, seeds: int = 1, trainable: Any = None
+    results: Results,
+    *,
+    trial_id: str | None = None,
+    seeds: int = 1,
+    final: bool = False,
+    trainable: Any = None,
 ) -> ExperimentSpec:
     """The experiment of a refit. Parameters and errors as of `refit`."""
     _check_ended(results)
@@ -141,6 +148,11 @@ def refitting_spec(
         raise UsageError(
             f"{trains} declares no refit, so it cannot train on training and validation data "
             "together: a Learner's Declaration sets `refit`"
+        )
+    if final and declared.final is None:
+        raise UsageError(
+            f"{trains} declares no final training, so its test data cannot train: a Learner's "
+            "Declaration sets `final`"
         )
     source, trial = validated_model(results, trial_id).trial
     search = source.spec
@@ -157,7 +169,7 @@ def refitting_spec(
         [trial],
         [trial.trained_with(search.constants["seed"]), *_fresh_seeds(source, seeds - 1)],
         trainable=trains,
-        training={**search.training, **constants},
+        training={**search.training, **constants, **((final and declared.final) or {})},
         objective={"metric": EPOCHS_TRAINED, "mode": "max"},
         scheduler={"name": "none", "max_t": epochs},
         confirms=None,
@@ -167,6 +179,7 @@ def refitting_spec(
             "epoch": report.epoch,
             "chosen_by": source.metric,
             "value": report.metrics[source.metric],
+            "final": final,
         },
     )
 

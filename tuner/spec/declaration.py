@@ -65,13 +65,15 @@ class Declaration:
     settings: the model of `training` merged with a config. metrics: of `step`. schemes: of data
     sets that are experiments by themselves, as `folder` in folder:PATH. refit: constants for
     `training` with which the Learner trains on the training and validation images together; `step`
-    then reports `epochs_trained`, the epochs so far. None if it cannot.
+    then reports `epochs_trained`, the epochs so far. None if it cannot. final: the same with the
+    test images, too.
     """
 
     settings: type[Settings] | None = None
     metrics: tuple[str, ...] | None = None
     schemes: Collection[str] = ()
     refit: ClassVar[Values | None] = None
+    final: ClassVar[Values | None] = None
 
     def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
         """The spec with what it leaves open decided by the Learner."""

@@ -282,6 +282,9 @@ class Refits(Settings):
     epoch: int = Field(ge=1, description="its best epoch there, or its last fold")
     chosen_by: str = Field(description="the objective there, by which it was chosen")
     value: float = Field(description="what it reached at that epoch, on the validation split")
+    final: bool = Field(
+        False, description="whether test images train, too, so that nothing can measure the model"
+    )
 
 
 _MODELS = (Objective, Resources, Timeouts, Checkpoints, Stop, Confirms, Refits)

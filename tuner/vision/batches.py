@@ -94,6 +94,9 @@ def of_trial(images: ImageSet, settings: ClassifierSettings, *, fold: int = -1) 
     """
     if settings.train_on == "train+validation":
         return images.validated_on(images.searched_N[:0])
+    if settings.train_on == "all":
+        both = {"train": images.searched_N, "validation": images.splits["test"]}
+        return replace(images, splits={**images.splits, **both}).validated_on(images.searched_N[:0])
     if not (settings.folds or settings.resplit):
         return images
     rows_N = images.searched_N

@@ -84,6 +84,7 @@ class ClassifierDeclaration(Declaration):
     settings = ClassifierSettings
     metrics = (*catalog.METRICS, catalog.LATENCY, *OPTIONAL, EPOCHS_TRAINED)
     refit: ClassVar = {"train_on": "train+validation"}
+    final: ClassVar = {"train_on": "all"}
     schemes = catalog.SOURCES.keys()
 
     def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
@@ -355,7 +356,7 @@ def _objective_faults(spec: ExperimentSpec) -> Iterator[Fault]:
             yield Fault(f"search.space.{name}", f"cannot be searched: set training.{name}")
     trains_on = spec.training.get("train_on", "train")
     searching = (*catalog.METRICS, *OPTIONAL)
-    reported = catalog.REFIT_METRICS if trains_on == "train+validation" else searching
+    reported = searching if trains_on == "train" else catalog.REFIT_METRICS
     if spec.objective.metric in {*searching, *catalog.REFIT_METRICS} - {*reported}:
         rule = f"is not reported with training.train_on {trains_on!r}"
         yield Fault("objective.metric", rule, spec.objective.metric, tuple(sorted(reported)))

@@ -330,13 +330,13 @@ def fit_head(
     train_N: Tensor,
     held_out_N: Tensor,
     *,
-    fits_all: bool = False,
+    fits_N: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(weight_KF, bias_K), in float32, of the linear head with the least loss of `held_out_N`.
 
     Multinomial logistic regression on the images `train_N`, all views, by L-BFGS; its L2 penalty is
-    the best of a path from strong to weak. fits_all: the images `held_out_N`, which have chosen the
-    penalty, are fitted, too.
+    the best of a path from strong to weak. fits_N: the images that are fitted with the penalty that
+    `held_out_N` have chosen, default `train_N`.
     """
     labels_N = images.labels_N.cpu()
 
@@ -362,9 +362,9 @@ def fit_head(
             break
         least, chosen = loss, strength
         best = {name: w.clone() for name, w in head.state_dict().items()}
-    if fits_all:
+    if fits_N is not None:
         head.load_state_dict(best)
-        x_NF, y_N = fitted(torch.cat([train_N, held_out_N]))
+        x_NF, y_N = fitted(fits_N)
         _regress(head, (x_NF - mean_F) / std_F, y_N, strength=chosen)
         best = head.state_dict()
     weight_KF = best["weight"].detach() / std_F

@@ -177,9 +177,8 @@ class ImageClassifier:
             key = settings.train_on, splits["validation"].numpy().tobytes()
             if key not in features.fitted:  # once for all trials of this process
                 rows = splits["train"], splits["validation"]
-                features.fitted[key] = fit_head(
-                    features, self._searched_on, *rows, fits_all=not self._validates
-                )
+                fits_N = None if self._validates else self._data.splits["train"]
+                features.fitted[key] = fit_head(features, self._searched_on, *rows, fits_N=fits_N)
             weight_KF, bias_K = features.fitted[key]
             head = self._model.get_submodule(features.head)
             with torch.no_grad():

@@ -125,10 +125,10 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         0, description="the seed of the split of your own images, the same for every trial"
     )
 
-    train_on: Literal["train", "train+validation"] = Field(
+    train_on: Literal["train", "train+validation", "all"] = Field(
         "train",
-        description="the splits that train; with train+validation, as `tuner refit` sets it, "
-        "nothing is validated and the objective is epochs_trained",
+        description="the splits that train; with train+validation, as `tuner refit` sets it, or "
+        "all, as --final does, nothing is validated and the objective is epochs_trained",
     )
 
     folds: int | None = Field(

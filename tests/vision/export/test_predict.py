@@ -252,11 +252,28 @@ def test_an_export_of_a_refit_has_the_temperature_of_the_trial_that_it_takes_aft
     results = trained(tmp_path / "s-refit", spec=spec, train_on="train+validation")
     to = export_model(results, tmp_path / "model")
     config, before = (read_document(f / "config.json") for f in (to, source))
-    assert (config["calibration"], config["refit"]) == (before["calibration"], refits)
+    assert config["calibration"] == before["calibration"]
+    assert config["refit"] == {**refits, "final": False}
     assert (config["data"]["train"], config["data"]["validation"]) == (1437, 0)
     shutil.rmtree(tmp_path / "s")
     alone = export_model(results, tmp_path / "alone")
     assert read_document(alone / "config.json")["calibration"] is None
+
+
+def test_a_final_model_is_measured_on_other_images_alone(tmp_path, snapshot):
+    refits = {"name": "s", "trial_id": "00000", "epoch": 1, "chosen_by": "val_loss", "value": 0.25}
+    spec = {"metric": "epochs_trained", "refits": {**refits, "final": True}}
+    results = trained(tmp_path / "s-refit", spec=spec, train_on="all")
+    with snapshot.raises(UsageError):
+        evaluate(results)
+    to = export_model(results, tmp_path / "model")
+    config = read_document(to / "config.json")
+    assert (config["data"]["train"], config["data"]["validation"]) == (1797, 0)
+    assert config["refit"]["final"]
+    card = " ".join((to / "README.md").read_text().split())
+    assert "A refit: trained on all images, those of the test split too, for 1 epochs" in card
+    with pytest.raises(UsageError, match="trained on the test images"):
+        evaluate_export(read_export(to))
 
 
 def test_an_export_normalises_as_its_training_did(tmp_path):

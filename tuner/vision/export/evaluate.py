@@ -14,6 +14,7 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import DETAILS, DOUBTFUL_LABELS
 from tuner.spec.experiment import trainable_text
 from tuner.spec.loading import has_test, import_trainable, is_learner
+from tuner.spec.sections import Refits
 from tuner.trial.checkpoints import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.trial.gpus import take
@@ -50,6 +51,7 @@ def evaluate(
     CheckpointError if it does not take the checkpoint, and what `Results.best_checkpoint` raises.
     """
     trial = results.get_best_trial() if trial_id is None else results.trial(trial_id)
+    _refuse_final(results.spec.refits)
     checkpoint = results.best_checkpoint(trial)
     known = recorded_test(results.folder, trial.trial_id, checkpoint)
     if known is not None and (DOUBTFUL_LABELS in known or not labels):
@@ -72,6 +74,14 @@ def evaluate(
     return known
 
 
+def _refuse_final(refits: Refits | None) -> None:
+    if refits and refits.final:
+        raise UsageError(
+            f"the model has trained on the test images, too (--final): {refits.name} says what to "
+            "expect of it; measure it on other images (an export with --data)"
+        )
+
+
 def evaluate_export(
     export: Export, *, data_dir: str | None = None, trainable: Any = None
 ) -> dict[str, Any]:
@@ -85,6 +95,8 @@ def evaluate_export(
     the trainable, and DataError for images that are not available.
     """
     config = export.config
+    if data_dir is None:
+        _refuse_final(config.refit)
     if config.model is not None and config.input is not None:
         metrics, details = _of_classifier(export, config.model, config.input, data_dir)
     else:
