@@ -84,7 +84,9 @@ def test_evaluate_labels_writes_the_doubtful_labels(here):
     entry = {"file": "/a/=1.jpg", "label": "rose", "suggested": "tulip", "probability": 0.75}
     record = {**measured_test(results), "doubtful_labels": [entry]}
     record_test(results.folder, record["trial_id"], record)
-    assert "1 label may be wrong" in call("evaluate", "hand", "--labels", "labels.csv").stdout
+    text = call("evaluate", "hand", "--labels", "labels.csv").stdout
+    assert "\n1 label may be wrong (--labels FILE), by label / likelier class\n" in text
+    assert "\n  rose / tulip: 1\n" in text
     head, row = (here / "labels.csv").read_text().splitlines()
     assert (head, row) == ("file,label,suggested,probability", "/a/=1.jpg,rose,tulip,0.75")
 

@@ -76,7 +76,9 @@ def test_doubtful_labels_lists_the_labels_that_were_changed():
     changed = [7, 100, 205]
     images.labels_N[changed] = (images.labels_N[changed] + 1) % 3
     names = [f"{row}.jpg" for row in range(300)]
-    listed = doubtful_labels(features, images, names)
+    judged = doubtful_labels(features, images, names)
+    assert judged["doubtful_share"] > 0.5
+    listed = judged["doubtful_labels"]
     assert {entry["file"] for entry in listed} == {f"{row}.jpg" for row in changed}
     for entry in listed:
         row = int(entry["file"].removesuffix(".jpg"))
@@ -85,12 +87,28 @@ def test_doubtful_labels_lists_the_labels_that_were_changed():
 
 
 def test_doubtful_labels_of_right_labels_are_none():
-    assert doubtful_labels(*separable(), [""] * 300) == []
+    judged = doubtful_labels(*separable(), [""] * 300)
+    assert judged == {"doubtful_labels": [], "doubtful_share": 0.0}
 
 
 @pytest.mark.parametrize("count", [2, 7])
 def test_doubtful_labels_of_few_images_does_not_fail(count):
-    assert doubtful_labels(*separable(count), [""] * count) == []
+    assert doubtful_labels(*separable(count), [""] * count)["doubtful_labels"] == []
+
+
+def test_doubtful_labels_are_few_of_those_in_classes_that_look_alike():
+    features, images = separable()
+    images.labels_N[::2] = torch.arange(150) % 3
+    assert doubtful_labels(features, images, [""] * 300)["doubtful_share"] < 0.25
+
+
+def test_doubtful_labels_judges_many_images_in_blocks():
+    features, images = separable(2500)
+    images.labels_N[1234] = (images.labels_N[1234] + 1) % 3
+    [entry] = doubtful_labels(features, images, [str(row) for row in range(2500)])[
+        "doubtful_labels"
+    ]
+    assert entry["file"] == "1234"
 
 
 def test_test_lists_the_surest_mistakes_with_their_files(tmp_path, data_home):
@@ -106,7 +124,7 @@ def test_test_lists_the_surest_mistakes_with_their_files(tmp_path, data_home):
     for entry in learner.mistakes:
         assert entry["file"].startswith(f"{folder}/{entry['label']}/")
         assert entry["predicted"] != entry["label"]
-    assert learner.find_doubtful_labels() is None  # there are no features to judge by
+    assert learner.examine_images() == {}  # there are no features to judge by
 
 
 def test_mistakes_are_found_wherever_they_lie_in_the_split():

@@ -150,8 +150,8 @@ def _text(measured: dict[str, Any]) -> str:
     from tuner.experiment.results.statistics import (
         CONFUSION,
         DETAILS,
-        DOUBTFUL_LABELS,
         class_lines,
+        doubtful_pairs,
         macro_recall,
         measured_accuracy,
     )
@@ -171,9 +171,10 @@ def _text(measured: dict[str, Any]) -> str:
     lines = [printable(f"{key:18} {text}") for key, text in rows.items()]
     classes = ["Recall of each class", *(f"  {line}" for line in class_lines(measured))]
     lines += classes if CONFUSION in measured else []
-    if doubtful := measured.get(DOUBTFUL_LABELS):
-        count = amount_of(len(doubtful), "label")
-        lines += ["", f"{count} may be wrong (--labels FILE)"]
+    if pairs := doubtful_pairs(measured):
+        count = amount_of(sum(number for _, number in pairs), "label")
+        lines += ["", f"{count} may be wrong (--labels FILE), by label / likelier class"]
+        lines += [printable(f"  {pair}: {number}") for pair, number in pairs]
     return "\n".join([*lines, *warning_lines(accuracy)])
 
 

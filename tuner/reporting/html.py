@@ -28,6 +28,7 @@ from tuner.experiment.results.statistics import (
     DOUBTFUL_LABELS,
     MISTAKES,
     class_table,
+    doubtful_pairs,
     macro_recall,
     warnings_of,
 )
@@ -45,7 +46,8 @@ _MOST_BYTES = 220_000  # of all thumbnails of a page; base64 makes four bytes of
 def report_page(report: Report, *, images: bool = True) -> str:
     """The report of an experiment as a page, with thumbnails of the user's images if `images`."""
     mistakes = pictures_in(report.test, MISTAKES, "predicted")
-    doubtful = pictures_in(report.test, DOUBTFUL_LABELS, "suggested")
+    doubted = report.test if doubtful_pairs(report.test) else None
+    doubtful = pictures_in(doubted, DOUBTFUL_LABELS, "suggested")
     return render(
         "report.html",
         report,

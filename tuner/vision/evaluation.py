@@ -5,6 +5,7 @@ as a test split's record has them:
 
     mistakes         [{file, label, predicted, probability}]    the surest mistakes first
     doubtful_labels  [{file, label, suggested, probability}]    the most doubtful first
+    doubtful_share   of the labels for which heads name another class: low if these are often wrong
 """
 
 # N images, V views, F features, K classes, P = H * W * C bytes of one image
@@ -20,13 +21,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from tuner.experiment.results.statistics import CONFUSION, MISTAKES
+from tuner.experiment.results.statistics import (
+    CONFUSION,
+    DOUBTFUL_LABELS,
+    DOUBTFUL_SHARE,
+    MISTAKES,
+)
 from tuner.spec.quotas import usable_cpus
-from tuner.vision.batches import ImageSet, normaliser, sample_evenly
+from tuner.vision.batches import ImageSet, normaliser
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.datasets._dataset import stratified_folds
 from tuner.vision.epochs import seeded, shards
-from tuner.vision.features import MOST_FITTED, Features, fit_head
+from tuner.vision.features import Features
+from tuner.vision.learning_curve import FOLDS, MOST_AT_ONCE, HeldOutHeads
 from tuner.vision.loss import CrossEntropy, Measured, measured_of
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.models._model import PixelStats
@@ -43,7 +49,6 @@ _TIMED = 60  # runs of one image
 RENEWAL_BATCH = 125  # images of the batches whose mean statistics BatchNorm gets
 _MOST_MISTAKES = 24
 _MOST_DOUBTFUL = 100
-_FOLDS = 5
 # Between the probabilities of the suggested and of the given class. A network that is often wrong
 # would make the list long and mostly wrong without it
 _LEAST_MARGIN = 0.5
@@ -213,44 +218,29 @@ def _listed(
     ]
 
 
-def doubtful_labels(
-    features: Features, images: ImageSet, names: Sequence[str]
-) -> list[dict[str, Any]]:
-    """The images whose labels are probably wrong, at most 100 of up to 20,000 images.
+def doubtful_labels(features: Features, images: ImageSet, names: Sequence[str]) -> dict[str, Any]:
+    """The images whose labels are probably wrong, at most 100, and their share of all doubts.
 
-    Confident learning (Northcutt et al. 2021, "Confident Learning", section 3.1): a class is
-    suggested if its probability reaches the mean probability of the class among its own images.
-    The probabilities are of heads that have not seen the image, one for each of five folds. A
-    suggestion also has to be likelier than the label by 0.5.
+    Doubtful is a label beside which another class is likelier by 0.5, by `HeldOutHeads` on up to
+    2,000 images at once.
     """
     labels_N = images.labels_N.cpu()
-    rows_N = sample_evenly(torch.arange(len(labels_N)), MOST_FITTED)
-    labels_N = labels_N[rows_N]
-    probabilities_NK = _out_of_fold(features, images, rows_N)
+    probabilities_NK = torch.empty(len(labels_N), images.info.num_classes)
+    blocks = ceil(len(labels_N) / MOST_AT_ONCE)
+    for block in range(blocks):
+        rows_N = torch.arange(block, len(labels_N), blocks)  # of all classes
+        probabilities_NK[rows_N] = HeldOutHeads(features, images, rows_N).scores()[0].clamp(0, 1)
     given_N = probabilities_NK.gather(1, labels_N[:, None]).flatten()
-    sizes_K = torch.bincount(labels_N, minlength=images.info.num_classes)
-    thresholds_K = torch.zeros(len(sizes_K)).index_add_(0, labels_N, given_N) / sizes_K
-    reached_NK = probabilities_NK >= thresholds_K  # never for a class without images: 0 / 0
-    suggested_N = probabilities_NK.where(reached_NK, -1.0).argmax(1)
-    probability_N = probabilities_NK.gather(1, suggested_N[:, None]).flatten()
+    probability_N, suggested_N = probabilities_NK.max(1)
     margin_N = probability_N - given_N
-    is_judged_N = sizes_K[labels_N] >= _FOLDS  # other heads have seen the class
-    is_doubtful_N = is_judged_N & (suggested_N != labels_N) & (margin_N >= _LEAST_MARGIN)
+    sizes_K = torch.bincount(labels_N, minlength=images.info.num_classes)
+    is_judged_N = sizes_K[labels_N] >= FOLDS  # other heads have seen the class
+    is_wrong_N = is_judged_N & (suggested_N != labels_N)
+    is_doubtful_N = is_wrong_N & (margin_N >= _LEAST_MARGIN)
     doubtful_N = is_doubtful_N.nonzero().flatten()
     worst_N = doubtful_N[margin_N[doubtful_N].argsort(descending=True)][:_MOST_DOUBTFUL]
     chosen = suggested_N[worst_N], probability_N[worst_N]
-    return _listed(images, names, rows_N[worst_N], "suggested", chosen)
-
-
-def _out_of_fold(features: Features, images: ImageSet, rows_N: Tensor) -> Tensor:
-    """probabilities_NK of the images `rows_N`, each by a head that was fitted to other folds."""
-    labels_N = images.labels_N.cpu()[rows_N].numpy()
-    fold_N = torch.from_numpy(stratified_folds(labels_N, _FOLDS, seed=0))
-    probabilities_NK = torch.empty(len(rows_N), images.info.num_classes)
-    for fold in range(_FOLDS):
-        is_here_N = fold_N == fold
-        weight_KF, bias_K = fit_head(features, images, rows_N[~is_here_N], rows_N[is_here_N])
-        here_N = rows_N[is_here_N].to(features.views_NVF.device)
-        x_NF = features.views_NVF.index_select(0, here_N).mean(1).cpu()
-        probabilities_NK[is_here_N] = (x_NF @ weight_KF.T + bias_K).softmax(1)
-    return probabilities_NK
+    return {
+        DOUBTFUL_LABELS: _listed(images, names, worst_N, "suggested", chosen),
+        DOUBTFUL_SHARE: len(doubtful_N) / max(int(is_wrong_N.sum()), 1),
+    }

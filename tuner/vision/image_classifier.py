@@ -26,6 +26,7 @@ import torch.distributed as dist
 from torch import nn
 
 from tuner.errors import UsageError
+from tuner.experiment.results.statistics import LEARNING_CURVE
 from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.trial.torch_compat import without_compiler
 from tuner.vision import transfer
@@ -51,6 +52,7 @@ from tuner.vision.features import (
     fit_head,
     regress_head,
 )
+from tuner.vision.learning_curve import learning_curve
 from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
 from tuner.vision.optimizer import LRSchedule, build_optimizer
@@ -287,12 +289,17 @@ class ImageClassifier:
             self.mistakes = mistakes(Likeliest.joined(batches), self._data, rows_N, names)
         return {**measured.of_test(), **self._data.baseline("test")}
 
-    def find_doubtful_labels(self) -> list[dict[str, Any]] | None:
-        """The images of all splits whose labels may be wrong; None without features or names."""
+    def examine_images(self) -> dict[str, Any]:
+        """Labels of all splits that may be wrong, and the learning curve of heads.
+
+        As a test split's record has them. Empty without features, or for images without names.
+        """
         names = image_names(self._settings.data)
         if not names or not (self._settings.fit_head or self._settings.train_layers == "head"):
-            return None
-        return doubtful_labels(self._features(), self._data, names)
+            return {}
+        features = self._features()
+        curve = learning_curve(features, self._data)
+        return {**doubtful_labels(features, self._data, names), LEARNING_CURVE: curve}
 
     copies_state = True
 

@@ -35,9 +35,16 @@ class Tested:
         return {"test_loss": torch.tensor(0.25) + self.bias, "test_accuracy": self.accuracy}
 
 
+EXAMINED = {
+    "doubtful_labels": [{"file": "a.jpg"}],
+    "doubtful_share": 0.5,
+    "learning_curve": [{"images": 8, "errors": 0.1}],
+}
+
+
 class Doubtful(Tested):
-    def find_doubtful_labels(self):
-        return [{"file": "a.jpg"}]
+    def examine_images(self):
+        return EXAMINED
 
 
 class Untested(Tested):
@@ -103,11 +110,11 @@ def test_evaluate_measures_the_best_checkpoint_once(folder):
     assert read_document(path) == first
 
 
-def test_evaluate_looks_for_doubtful_labels_on_request_alone(folder):
+def test_evaluate_examines_images_on_request_alone(folder):
     results = changed(folder, trainable=f"{__name__}:Doubtful")
     first = evaluate(results)
     assert "doubtful_labels" not in first
-    labelled = {**first, "doubtful_labels": [{"file": "a.jpg"}]}
+    labelled = {**first, **EXAMINED}
     assert evaluate(results, labels=True) == labelled
     assert evaluate(results, labels=True) == labelled  # recorded
     assert evaluate(results) == labelled

@@ -8,6 +8,7 @@ classes, and columns predicted ones.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,11 +21,20 @@ from tuner.wording import aligned, number, printable
 LEVEL = 0.95  # of every interval
 VALIDATION = "validation"  # in experiment.json
 CONFUSION, MISTAKES, DOUBTFUL_LABELS = "confusion", "mistakes", "doubtful_labels"
+DOUBTFUL_SHARE = "doubtful_share"
+LEARNING_CURVE = "learning_curve"
 # What a record may have beside metrics
-DETAILS: dict[str, type] = {CONFUSION: dict, MISTAKES: list, DOUBTFUL_LABELS: list}
+DETAILS: dict[str, type] = {
+    CONFUSION: dict,
+    MISTAKES: list,
+    DOUBTFUL_LABELS: list,
+    DOUBTFUL_SHARE: float,
+    LEARNING_CURVE: list,
+}
 MOST = 100  # classes of a matrix that is recorded
 UNEVEN = 3.0  # times as many images in the largest class as in the smallest
 _SHOWN = 20  # classes in a text
+_LEAST_DOUBTFUL = 0.25  # of the labels for which heads name another class
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,3 +307,17 @@ def class_lines(measured: Mapping[str, Any] | None) -> Iterator[str]:
     )
     if len(rows) > _SHOWN:
         yield f"and {len(rows) - _SHOWN} classes with a greater recall"
+
+
+def doubtful_pairs(measured: Mapping[str, Any] | None) -> list[tuple[str, int]]:
+    """("label / likelier class", how many labels of a record are doubtful so), the most first.
+
+    Empty where the heads that judge are seldom sure of another class than the label: they rather
+    show which classes look alike. A record may be someone else's.
+    """
+    record = measured or {}
+    entries = record.get(DOUBTFUL_LABELS)
+    if not isinstance(entries, list) or record.get(DOUBTFUL_SHARE, 1.0) < _LEAST_DOUBTFUL:
+        return []
+    listed = [entry for entry in entries if isinstance(entry, dict)]
+    return Counter(f"{e.get('label')} / {e.get('suggested')}" for e in listed).most_common()

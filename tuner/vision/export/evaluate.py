@@ -11,7 +11,7 @@ from typing import Any
 from tuner.errors import CheckpointError, DataError, UsageError, translate_error
 from tuner.experiment.results.confirmation import record_test, recorded_test
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.statistics import DETAILS, DOUBTFUL_LABELS
+from tuner.experiment.results.statistics import DETAILS, LEARNING_CURVE
 from tuner.spec.experiment import trainable_text
 from tuner.spec.loading import has_test, import_trainable, is_learner
 from tuner.spec.sections import Refits
@@ -45,8 +45,8 @@ def evaluate(
     Returns {trial_id, epoch, checkpoint_sha256, test_accuracy, test_loss, ...}, which is recorded
     in the trial's folder, where a second call reads it. Imports the trainable that the experiment
     names. trainable: the trainable of an experiment that has it by value. data_dir: default that of
-    the search. labels: whether to look for labels that may be wrong, too, which takes longer; they
-    are `doubtful_labels`, if the Learner can tell.
+    the search. labels: whether to examine the images, too, if the Learner can: its `examine_images`
+    gives `doubtful_labels` and a `learning_curve`.
     Raises UsageError if the trainable cannot be imported or built, or has no method `test`,
     CheckpointError if it does not take the checkpoint, and what `Results.best_checkpoint` raises.
     """
@@ -54,7 +54,7 @@ def evaluate(
     _refuse_final(results.spec.refits)
     checkpoint = results.best_checkpoint(trial)
     known = recorded_test(results.folder, trial.trial_id, checkpoint)
-    if known is not None and (DOUBTFUL_LABELS in known or not labels):
+    if known is not None and (LEARNING_CURVE in known or not labels):
         return known
     spec = results.spec
     constants = with_trial_seed(spec.constants, trial.seed)
@@ -67,9 +67,8 @@ def evaluate(
             learner.load_state_dict(state)
         origin = trial.trial_id, checkpoint.epoch, checkpoint.sha256
         known = _record(learner.test(), _details(learner), *origin)
-    if labels and (find_labels := getattr(learner, "find_doubtful_labels", None)):
-        doubtful = find_labels()
-        known |= {} if doubtful is None else {DOUBTFUL_LABELS: doubtful}
+    if labels and (examine := getattr(learner, "examine_images", None)):
+        known |= examine()
     record_test(results.folder, trial.trial_id, known)
     return known
 
