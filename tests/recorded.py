@@ -23,6 +23,7 @@ def record(
     point: Callable[[np.random.Generator], Point] | None = None,
     validation: dict[str, Any] | None = None,
     tested: tuple[str, ...] = (),
+    test: dict[str, Any] | None = None,
     **spec: Any,
 ) -> SearchRecord:
     """A search of uniform points, or of those of `point`.
@@ -55,7 +56,7 @@ def record(
         end = end or {"status": "completed" if is_whole else "stopped"}
         events.append({"event": "trial_ended", **trial, **end})
     history = fold(events, built.objective)
-    return SearchRecord("digits", built, history, validation, tested)
+    return SearchRecord("digits", built, history, validation, tested, test=test)
 
 
 def losses(loss: float, epochs: int = 8) -> list[Metrics]:

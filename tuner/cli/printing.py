@@ -92,7 +92,7 @@ def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[st
     from tuner.vision.export.evaluate import evaluate as evaluate_trial
 
     warn(f"measuring trial {trial_id} on the test split")
-    return evaluate_trial(results, trial_id)
+    return evaluate_trial(results, trial_id, labels=True)
 
 
 @contextmanager

@@ -76,11 +76,3 @@ def test_test_split_that_was_measured_twice_is_named():
     made = record(around(0.5, 0.5), tested=("00001", "00004"))
     assert kinds(made)["test_reused"].severity == "high"
     assert "test_reused" not in kinds(record(around(0.5, 0.5), tested=("00001",)))
-
-
-@pytest.mark.parametrize(("copies", "severity"), [(15, None), (40, "medium"), (200, "high")])
-def test_copies_across_splits_are_named_if_there_are_many(copies, severity):
-    photos, counted = {"dataset": "folder:my photos"}, {"copies": copies, "measured": 1000}
-    finding = kinds(record(around(0.5, 0.5), validation=counted, training=photos)).get("copies")
-    assert (finding and finding.severity) == severity
-    assert not finding or finding.command.startswith("find 'my photos' -type f ")

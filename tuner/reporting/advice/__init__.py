@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tuner.reporting.advice.curves import curve_findings
 from tuner.reporting.advice.domains import space_findings
 from tuner.reporting.advice.finding import SEVERITIES, Finding
+from tuner.reporting.advice.images import image_findings
 from tuner.reporting.advice.isolation import answer
 from tuner.reporting.advice.leaders import leader_findings
 from tuner.reporting.advice.record import SearchRecord
@@ -29,16 +30,23 @@ class Advice(list[Finding]):
 def advise(search: Results | SearchRecord, *, ask: Sequence[str] = ()) -> Advice:
     """The answers on the hyperparameters `ask`, then the findings, most urgent first.
 
-    Raises UsageError for a hyperparameter that is not searched. A confirmation gets no advice on
-    its space, which is a list of leaders, or on its rungs.
+    Those on a user's own images come before those on hyperparameters, and a few trials are enough
+    for these. Raises UsageError for a hyperparameter that is not searched. A confirmation gets no
+    advice on its space, which is a list of leaders, or on its rungs.
     """
     record = search if isinstance(search, SearchRecord) else SearchRecord.of(search)
     answers = [answer(record, name) for name in ask]
     findings = [*curve_findings(record), *leader_findings(record)]
     if not record.spec.confirms:
         findings += [*spending_findings(record), *space_findings(record)]
-    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    return Advice([*answers, *findings])
+    if record.has_own_images:
+        findings = [finding for finding in findings if finding.kind != "few_trials"]
+    ordered = [*_most_urgent_first(image_findings(record)), *_most_urgent_first(findings)]
+    return Advice([*answers, *ordered])
+
+
+def _most_urgent_first(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def advice_json(findings: Sequence[Finding]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, sqrt
@@ -15,10 +14,9 @@ from tuner.experiment.results.statistics import (
     accuracy_of,
     differences_from_best,
     mean_of,
-    wilson,
 )
 from tuner.reporting.advice.effects import effects_of
-from tuner.reporting.advice.finding import Finding, share
+from tuner.reporting.advice.finding import Finding
 from tuner.reporting.advice.record import SearchRecord
 from tuner.wording import number
 
@@ -30,7 +28,6 @@ _LUCK = 0.5  # share of their variance
 _LEAST_DROP = 0.003
 _LEAST_DROP_OF_ALIKE = 0.01  # where the strategy learns, so that its leaders are alike
 _FINEST = 1e-3  # difference between accuracies that is worth images
-_FEW_COPIES, _MANY_COPIES = 0.01, 0.05  # of the images of validation and test
 _POWER = 1.96 + 0.84  # quantiles of a test at 5 % with a power of 80 %
 
 
@@ -55,7 +52,6 @@ def leader_findings(record: SearchRecord) -> Iterator[Finding]:
     else:
         yield from _unexplained(record)
     yield from _flattered(record)
-    yield from _copied(record)
     if (best := record.accuracy) and best.no_gain:
         yield Finding(
             "default",
@@ -187,24 +183,4 @@ def _flattered(record: SearchRecord) -> Iterator[Finding]:
         f"tuner confirm {record.name} --top {_LEADING}",
         {"accuracy": values[0], "images": best.images, "interval": [low, high], "n": mean.n}
         | {"luck": luck, "expected_drop": drop, "images_needed": images},
-    )
-
-
-def _copied(record: SearchRecord) -> Iterator[Finding]:
-    """Whether many images of the validation and test splits are copies of images elsewhere."""
-    counted = record.validation or {}
-    copies, n = int(counted.get("copies", 0)), int(counted.get("measured", 0))
-    low, high = wilson(min(copies / n, 1.0), n) if n else (0.0, 0.0)
-    if low < _FEW_COPIES:
-        return
-    source, _, path = str(record.spec.training.get("dataset")).partition(":")
-    find = f"find {shlex.quote(path)} -type f -exec sha256sum {{}} + | sort | uniq -w64 -D"
-    yield Finding(
-        "copies",
-        "high" if low > _MANY_COPIES else "medium",
-        f"{copies:,} of {n:,} images of the validation and test splits ({share(low, high)}) are "
-        "exact copies of images of another split.",
-        "Accuracies on them show memory: keep one of each, and search anew.",
-        find if source == "folder" else f"tuner run --like {record.name} --dry-run",
-        {"copies": copies, "n": n, "share": copies / n, "interval": [low, high]},
     )

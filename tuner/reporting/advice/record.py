@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 
 from tuner.experiment.events import FAILED
 from tuner.experiment.history import History
-from tuner.experiment.results.confirmation import Confirmation, confirmation_of
+from tuner.experiment.results.confirmation import (
+    Confirmation,
+    confirmation_of,
+    measured_test,
+    refit_of,
+)
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import VALIDATION, Accuracy
 from tuner.experiment.trials import OF_CONFIGS, TrialRecord
@@ -42,7 +47,8 @@ class SearchRecord:
 
     name: for commands, as a word of a shell; the folder if it is not in the default storage.
     validation: the `images` of that split, if known. tested: the trials whose test split was
-    measured. confirmation: of its leaders. accuracy: of the best trial.
+    measured. confirmation: of its leaders. accuracy: of the best trial. test: what was measured of
+    the model that is handed over, on the test split and of its images.
     """
 
     name: str
@@ -52,6 +58,7 @@ class SearchRecord:
     tested: tuple[str, ...] = ()
     confirmation: Confirmation | None = None
     accuracy: Accuracy | None = None
+    test: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, results: Results) -> SearchRecord:
@@ -66,12 +73,18 @@ class SearchRecord:
             tuple(path.parent.name for path in measured),
             confirmation_of(results),
             next(accuracies, None),
+            measured_test(refit_of(results) or results),
         )
 
     @property
     def objective(self) -> Objective:
         """The objective."""
         return self.spec.objective
+
+    @property
+    def has_own_images(self) -> bool:
+        """Whether it trains the classifier that ships on images of the user's own."""
+        return self.spec.ships and ":" in str(self.spec.training.get("dataset"))
 
     @cached_property
     def trials(self) -> tuple[TrialRecord, ...]:
