@@ -42,14 +42,14 @@ unlock update upload validate visit visualize wait walk warn wrap write yield
 """
 PREPOSITIONS = ("of", "in", "at", "by", "with", "from", "to", "for", "after", "before", "on")
 LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a line may only fall
-    "tuner: expressions": 153_740,
-    "tuner: statements": 27_630,
+    "tuner: expressions": 153_900,
+    "tuner: statements": 27_660,
     "tuner: expressions a line": 4.27,
     "tuner: parallel assignments": 18.5,
     "tuner: without a verb first, %": 71.8,
     "tuner: with a preposition last, %": 7.4,
-    "tests: expressions": 170_870,
-    "tests: statements": 27_940,
+    "tests: expressions": 171_100,
+    "tests: statements": 27_970,
     "tests: expressions a line": 4.93,
     "tests: parallel assignments": 8.3,
     "tests: without a verb first, %": 31.1,
@@ -63,7 +63,7 @@ LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a lin
     "modules": 261,
     "modules of benchmarks": 28,
     "packages below tuner/": 11,
-    "words of documentation": 23_280,
+    "words of documentation": 23_330,
     "lines of the README": 220,
     "mocks per 100 tests": 8.3,
 }
