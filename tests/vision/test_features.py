@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from torch import nn
 
-from tuner.errors import CheckpointError
+from tuner.errors import CheckpointError, Fault, SpecError
 from tuner.experiment.files import sha256_of
 from tuner.vision import features, image_classifier
 from tuner.vision import weights as weights_module
@@ -204,6 +204,16 @@ def test_features_are_the_same_in_any_number_of_threads(weights, monkeypatch):
         features._kept.clear()
         found.append(regressed_head(weights)._features().views_NVF)
     assert torch.allclose(one[0], four[0], atol=1e-5)
+
+
+def test_a_fault_in_a_thread_ends_all_of_them(weights, monkeypatch):
+    def fail(*_):
+        raise SpecError([Fault("train_layers", "cannot work")], "the image classifier")
+
+    monkeypatch.setattr(features, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(features, "_inputs_of", fail)
+    with pytest.raises(SpecError, match="cannot work"):
+        regressed_head(weights)
 
 
 def test_features_may_lie_on_another_device_than_the_images(weights, monkeypatch):

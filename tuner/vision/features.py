@@ -101,7 +101,7 @@ def features_of(
     may change, are only kept by the process. Raises SpecError for a network without a linear head,
     CheckpointError for weights that cannot be read, and OSError of the disk.
     """
-    complete = with_all_levels(plan) if len(images.rows_NP) <= _FEW else plan
+    complete = _with_all_levels(plan) if len(images.rows_NP) <= _FEW else plan
     frozen = _Frozen(settings, complete, images, precision, device)
     width = None if complete == plan else _width(plan)
     kinds: dict[str, list[float]] = {"views": [_views(settings)]}
@@ -145,7 +145,7 @@ class _Frozen(NamedTuple):
     device: torch.device
 
 
-def with_all_levels(plan: Blueprint) -> Blueprint:
+def _with_all_levels(plan: Blueprint) -> Blueprint:
     """The network of `plan` whose head sees every level, if it can; its other layers are equal."""
     if "levels" not in plan.settings:
         return plan
@@ -208,10 +208,11 @@ def _computed(frozen: _Frozen, kind: str) -> Computed:
         def part(some_N: Tensor) -> Tensor:
             return torch.stack([_inputs_of(name, network, x_NCHW) for x_NCHW in shown(some_N)], 1)
 
-        with torch.inference_mode(), precision.forward():  # both are a thread's own
-            done_NVF = micro.compute(some_N, part).cpu()
-        free.put((network, micro))
-        return done_NVF
+        try:
+            with torch.inference_mode(), precision.forward():  # both are a thread's own
+                return micro.compute(some_N, part).cpu()
+        finally:  # else threads that wait for a network would wait for good
+            free.put((network, micro))
 
     message = f"computing the features of {count:,} images, once for all trials"
     print(message, file=sys.stderr, flush=True)
