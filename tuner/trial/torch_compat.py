@@ -10,7 +10,7 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import IO, Any, cast
 
@@ -44,19 +44,14 @@ def without_compiler() -> Iterator[None]:
             delattr(method, _DISABLED)
 
 
-def single_thread() -> AbstractContextManager[None]:
+@contextmanager
+def single_thread() -> Iterator[None]:
     """Within it torch computes with one thread.
 
     For many small steps: on a busy machine each of them would wait for the slowest thread.
     """
-    return threads(1)
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Within it torch computes with so many threads."""
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 from tuner.errors import Fault, SpecError
 from tuner.spec.quotas import usable_cpus
-from tuner.trial.torch_compat import single_thread, threads, without_compiler
+from tuner.trial.torch_compat import single_thread, without_compiler
 from tuner.vision.augment import draw
 from tuner.vision.batches import Batcher, ImageSet, home_of, sample_evenly
 from tuner.vision.blueprint import Blueprint
@@ -63,7 +63,7 @@ _STEPS = 100  # of L-BFGS in an epoch, or for each strength
 _LEAST_STD = 0.3
 
 
-Computed = tuple[np.ndarray, str]  # views_NVF with the crops, and the name of the head
+Computed = tuple[np.ndarray, str]  # of views or crops, NVF, and the name of the head
 Loss = Callable[[Tensor, Tensor], Tensor]  # the sum of the loss, of logits_NK and labels_N
 
 
@@ -220,7 +220,7 @@ def _computed(frozen: _Frozen, kind: str) -> Computed:
     with (
         precision.applied(),
         seeded(0, device),
-        threads(1) if workers > 1 else nullcontext(),
+        single_thread() if workers > 1 else nullcontext(),
         ThreadPoolExecutor(workers) as pool,
         progress_of("computing features", count) as advance,
     ):

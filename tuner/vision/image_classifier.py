@@ -391,10 +391,11 @@ class ImageClassifier:
 
     def _regress(self) -> float:
         """Go on with the fit of the head; the sum of the loss over all images in the end."""
-        head = self._model.get_submodule(self._features().head)
+        features = self._features()
+        head = self._model.get_submodule(features.head)
         assert isinstance(head, nn.Linear)
         loss = self._loss.training
-        mean_loss = regress_head(head, self._features(), self._data, self._settings, loss)
+        mean_loss = regress_head(head, features, self._data, self._settings, loss)
         self._ranks.broadcast(head.parameters())
         return mean_loss * self._images
 
