@@ -6,6 +6,7 @@ failed or not begun, and trials of every status; where two of these meet is wher
 
 import json
 from dataclasses import dataclass
+from math import exp
 
 from click.testing import CliRunner
 from hypothesis import strategies as st
@@ -38,6 +39,7 @@ class Story:
     others: tuple[dict[str, str], ...]
     domain: str
     trials: list[Trial]
+    choose: str = "best_epoch"
 
     def allows(self, report):
         allowed = {
@@ -54,18 +56,47 @@ class Story:
     def sign(self):
         return -1 if self.mode == "max" else 1
 
+    def counted(self, reports):
+        """(epoch, loss) of the reports that count."""
+        found = []
+        for epoch, report in enumerate(reports, 1):
+            if self.counts(epoch, report):
+                found.append((epoch, self.sign * report["val_accuracy"]))
+        return found
+
+    def named(self, counted):
+        """(what it is worth, epoch, loss) of the best epoch among (epoch, loss)."""
+        losses = [loss for _, loss in counted]
+        best = 0
+        for newest in range(1, len(losses)):
+            so_far = losses[: newest + 1]
+            if self.worth(so_far, newest) < self.worth(so_far, best):
+                best = newest
+        return (self.worth(losses, best), *counted[best])
+
+    def worth(self, losses, place):
+        """The mean of the losses around a place, by their distances; or the one loss."""
+        here = losses[place]
+        if self.choose == "best_epoch":
+            return here
+        width = min(2, len(losses) / 8)
+        total = 0
+        weights = 0
+        for other, loss in enumerate(losses):
+            weight = exp(-abs(other - place) / width)
+            weights += weight
+            total += weight * (loss - here)
+        return here + total / weights
+
     def ranked(self):
         """(trial number, epoch, value) of the best report that counts of each trial, best first."""
-        found = sorted(
-            (self.sign * report["val_accuracy"], number, epoch)
-            for number, trial in enumerate(self.trials)
-            for epoch, report in enumerate(trial.reports, 1)
-            if trial.status != "failed" and self.counts(epoch, report)
-        )
-        firsts = {}
-        for value, number, epoch in found:
-            firsts.setdefault(number, (number, epoch, self.sign * value))
-        return list(firsts.values())
+        found = []
+        for number, trial in enumerate(self.trials):
+            counted = self.counted(trial.reports)
+            if trial.status != "failed" and counted:
+                worth, epoch, loss = self.named(counted)
+                found.append((round(worth, 12), number, epoch, self.sign * loss))
+        return [(number, epoch, value) for _, number, epoch, value in sorted(found)]
 
     def best(self):
         """(trial number, epoch, value) of the best report that counts, or None."""
@@ -74,13 +105,15 @@ class Story:
     def checkpoint(self, number):
         """The epoch whose checkpoint is handed over: of the reports that count, else of all."""
         trial = self.trials[number]
-        reports = [*enumerate(trial.reports, 1)]
-        counted = [(epoch, report) for epoch, report in reports if self.counts(epoch, report)]
-        kept = [
-            (self.sign * report["val_accuracy"], epoch)
-            for epoch, report in counted or reports
-            if epoch in trial.checkpoints
-        ]
+        losses = [self.sign * report["val_accuracy"] for report in trial.reports]
+        curve = self.counted(trial.reports) or [*enumerate(losses, 1)]
+        if self.named(curve)[1] in trial.checkpoints:
+            return self.named(curve)[1]
+        losses = [loss for _, loss in curve]
+        kept = []
+        for place, (epoch, _) in enumerate(curve):
+            if epoch in trial.checkpoints:
+                kept.append((self.worth(losses, place), epoch))
         return min(kept)[1] if kept else max(trial.checkpoints)
 
 
@@ -108,6 +141,7 @@ STORIES = st.builds(
     others=st.sampled_from([(), ({"metric": "ms", "mode": "min"},)]),
     domain=st.sampled_from(["uniform(0.01, 1)", "uniform(0.01, 1, prior=0.2)"]),
     trials=st.lists(trials(), min_size=1, max_size=14),
+    choose=st.sampled_from(["estimate", "best_epoch"]),
 )
 
 
@@ -117,6 +151,7 @@ def spec_of(story):
         "metric": "val_accuracy",
         "mode": story.mode,
         "limits": list(story.limits),
+        "choose": story.choose,
         "from_epoch": story.from_epoch,
         "others": list(story.others),
     }

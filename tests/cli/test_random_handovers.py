@@ -123,13 +123,10 @@ def test_confirmation_chooses_what_a_plain_reading_chooses(
         if not is_completed:
             how = {"status": "failed", "error": {"kind": "nan", "message": "m"}}
         writer.add("trial_ended", trial_id=trial_id, **how)
-        counted = [
-            (story.sign * report["val_accuracy"], epoch)
-            for epoch, report in enumerate(reports, 1)
-            if story.counts(epoch, report)
-        ]
+        counted = story.counted(reports)
         if is_completed and counted:
-            values[leader][number] = min(counted)
+            _, epoch, loss = story.named(counted)
+            values[leader][number] = loss, epoch
     writer.end()
 
     def rank(leader):
@@ -319,19 +316,18 @@ def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
 def test_comparison_takes_the_values_that_a_plain_reading_takes(stories, limits, tmp_path_factory):
     place = tmp_path_factory.mktemp("comparisons")
     first, second = stories
-    second = replace(second, mode=first.mode, others=first.others, from_epoch=first.from_epoch)
+    alike = {name: getattr(first, name) for name in ("mode", "others", "from_epoch", "choose")}
+    second = replace(second, **alike)
     stories = [replace(story, limits=tuple(sorted(limits))) for story in (first, second)]
     folders = [written(s, place / f"{n}", seed=n + 1).folder for n, s in enumerate(stories)]
     curves = []
     for story in stories:
-        best = None
         steps = []
-        for trial in story.trials:
-            for epoch, report in enumerate(trial.reports, 1):
-                value = story.sign * report["val_accuracy"]
-                if trial.status != "failed" and story.counts(epoch, report):
-                    best = value if best is None else min(best, value)
-                steps.append(best)
+        for number, trial in enumerate(story.trials):
+            for epoch in range(len(trial.reports)):
+                shorter = replace(trial, reports=trial.reports[: epoch + 1])
+                best = replace(story, trials=[*story.trials[:number], shorter]).best()
+                steps.append(story.sign * best[2] if best else None)
         curves.append(steps)
     usable = [curve for curve in curves if curve and curve[-1] is not None]
     if not usable:

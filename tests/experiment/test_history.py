@@ -3,11 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import OWNER, START, Clock
 
+from tuner.experiment.estimate import curve_of
 from tuner.experiment.history import History, Pace, fold
 from tuner.experiment.trials import Best, CheckpointRecord, Report, TrialError
 from tuner.spec.sections import Objective
 
-ACC, LOSS = Objective(metric="acc", mode="max"), Objective(metric="loss", mode="min")
+ACC = Objective(metric="acc", mode="max")
+LOSS = Objective(metric="loss", mode="min")
 OOM = {"kind": "oom", "message": "out of memory"}
 
 
@@ -138,8 +140,8 @@ def test_checkpoint_metrics_correct_a_repeated_epoch():
     )
     trial = history.trials["00001"]
     assert trial.values("acc") == [(1, 0.5), (2, 0.6)]
-    assert trial.best == Best(0.6, "00001", 2)
-    assert history.best == Best(0.7, "00002", 1)
+    assert trial.best == Best(0.6, "00001", 2, 0.6)
+    assert history.best == Best(0.7, "00002", 1, 0.7)
 
 
 def test_last_end_of_a_trial_counts_and_may_say_that_it_is_done():
@@ -147,10 +149,10 @@ def test_last_end_of_a_trial_counts_and_may_say_that_it_is_done():
     history = applied(*stories, end(2, "completed"))
     trial = history.trials["00002"]
     assert (trial.status, trial.error, trial.ended) == ("completed", None, START + 4)
-    assert history.best == Best(0.9, "00002", 1)
+    assert history.best == Best(0.9, "00002", 1, 0.9)
     history = applied(*stories, end(2, "completed"), end(2, "failed", error=OOM))
     assert history.trials["00002"].error == TrialError("oom", "out of memory")
-    assert history.best == Best(0.5, "00001", 1)
+    assert history.best == Best(0.5, "00001", 1, 0.5)
     done = ("result", 1, {"epoch": 1, "metrics": {"acc": 0.5}, "done": True})
     stories = [done, end(1, "completed"), report(2, 1, acc=0.5), end(2, "completed")]
     stories += [report(3, 1, acc=0.5), end(3, "completed", done=True)]
@@ -162,7 +164,7 @@ def test_interrupt_marks_running_trials():
     history.interrupt()
     assert (history.status, history.trials["00002"].status) == ("interrupted", "interrupted")
     assert +history.counts == {"stopped": 1, "interrupted": 1}
-    assert history.best == Best(0.5, "00002", 1)
+    assert history.best == Best(0.5, "00002", 1, 0.5)
     ended = applied(BEGIN, ("experiment_ended", None, {"status": "completed"}))
     ended.interrupt()
     assert ended.status == "completed"
@@ -179,7 +181,7 @@ def test_pace_counts_from_the_last_start():
 def test_history_keeps_only_requested_metrics():
     history = applied(report(1, 1, acc=0.5, loss=1.0), report(1, 2, loss=0.9), metrics=["acc"])
     assert [r.metrics for r in history.trials["00001"].results] == [{"acc": 0.5}, {}]
-    assert history.best == Best(0.5, "00001", 1)
+    assert history.best == Best(0.5, "00001", 1, 0.5)
 
 
 STORIES = st.lists(
@@ -227,15 +229,20 @@ def test_counts_include_each_trial_once(stories):
 
 LIMITED = ACC.model_copy(update={"limits": ("acc < 3",)})
 LATE = ACC.model_copy(update={"from_epoch": 2})
+LUCKY = ACC.model_copy(update={"choose": "best_epoch"})
 
 
-@pytest.mark.parametrize("objective", [ACC, LIMITED, LATE])
+@pytest.mark.parametrize("objective", [ACC, LIMITED, LATE, LUCKY])
 @given(stories=STORIES)
-def test_best_is_the_best_of_all_reports_that_count(objective, stories):
+def test_best_is_the_best_trial_by_the_reports_that_count(objective, stories):
     history = applied(*stories, objective=objective, metrics=["acc"])
     usable = [t for t in history.trials.values() if t.status != "failed"]
-    values = [value for trial in usable for _, value in trial.values_within(objective)]
-    assert (history.best and history.best.value) == (max(values) if values else None)
+    worths = [trial.best.estimate for trial in usable if trial.best]
+    assert (history.best and history.best.estimate) == (max(worths) if worths else None)
+    for trial in history.trials.values():
+        curve = curve_of(trial.values_within(objective), objective)
+        named = trial.best and (trial.best.epoch, -trial.best.value, -trial.best.estimate)
+        assert (named or (None, None, None)) == (curve.epoch, curve.loss, curve.estimate)
     if history.best:
         trial = history.trials[history.best.trial_id]
         assert trial.best == history.best

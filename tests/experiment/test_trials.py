@@ -49,7 +49,7 @@ def ended(values, seconds=90.0, status="completed"):
             number * seconds,
             status=status,
             runs=[Run(number * seconds, (number + 1) * seconds)],
-            best=None if value is None else Best(value, f"{number:05}", 1),
+            best=None if value is None else Best(value, f"{number:05}", 1, value),
         )
         for number, value in enumerate(values)
     ]

@@ -51,7 +51,7 @@ def test_best_trial_is_compared_with_the_default_config(storage, best, is_better
     sentence = f"val_accuracy {best} is no better than the default config (trial 00000, 0.9)"
     [shown] = best_json(results)
     advice = repr(advise(results))
-    texts = summary(results), best_text(shown, results.accuracy(shown)), advice
+    texts = summary(results), best_text(shown, results.accuracy(shown), results.metric), advice
     assert [sentence in " ".join(text.split()) for text in texts] == [not is_better] * 3
     assert results.show()["validation"].get("default") == (None if is_better else 0.9)
     default = results.best_json(results.trials["00000"])
@@ -106,7 +106,7 @@ def test_summary_warns_of_accuracy_that_does_not_beat_the_baseline(snapshot, sto
     results = writer.results
     snapshot(summary(results))
     best = results.best_json()
-    snapshot(best_text(best, results.accuracy(best)))
+    snapshot(best_text(best, results.accuracy(best), results.metric))
     assert results.show()["validation"]["beats_baseline"] is False
 
 
@@ -180,7 +180,7 @@ def test_folder_name_outside_storage_is_its_path(storage, tmp_path):
 def test_best_text_of_confirmed_trial_has_mean_and_model(snapshot, tmp_path):
     search = searched(tmp_path / "digits", {0.1: 0.90, 0.2: 0.95, 0.3: 0.93})
     retrained(search, [[0.97, 0.98, 0.99]])
-    snapshot(best_text(best_json(search)[0]))
+    snapshot(best_text(best_json(search)[0], None, search.metric))
 
 
 CONTROLS = (

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 from tuner.errors import CheckpointError, StorageError
 from tuner.experiment.files import sha256_of
+from tuner.experiment.results.selection import best_report
+from tuner.experiment.trials import Report, TrialRecord
 from tuner.spec.sections import Objective
 from tuner.trial.checkpoints import (
     CheckpointStore,
@@ -261,9 +263,35 @@ def test_choose_saves_now_at_rungs_and_the_end(settings, expected):
     ("mode", "values"), [("min", [5, 6, 4, 4, 3, 9, 2]), ("max", [5, 4, 6, 6, 7, 1, 8])]
 )
 def test_choose_holds_the_best(mode, values):
-    objective = Objective(mode=mode)
+    objective = Objective(mode=mode, choose="best_epoch")
     assert choices(values, objective=objective, every_s=100) == "N-H-H-H"
     assert choices(values, objective=objective, every_s=100, rungs=frozenset({5})) == "N-H-N-H"
+
+
+@given(
+    values=st.lists(st.integers(0, 9), min_size=1, max_size=30),
+    objective=st.sampled_from(
+        [
+            LOWEST,
+            Objective(from_epoch=3),
+            Objective(limits=("val_loss < 8",)),
+            Objective(mode="max"),
+        ]
+    ),
+    cut=st.integers(0, 30),
+)
+def test_policy_and_history_name_the_same_epoch_also_after_a_resume(values, objective, cut):
+    reports = [*enumerate(({"val_loss": value} for value in values), 1)]
+    whole, resumed = (SavePolicy(SaveRules(), objective) for _ in range(2))
+    for epoch, metrics in reports[:cut]:
+        resumed.is_best(epoch, metrics)
+    named = None
+    for epoch, metrics in reports:
+        is_best = whole.is_best(epoch, metrics)
+        assert epoch <= cut or resumed.is_best(epoch, metrics) == is_best
+        named = epoch if is_best else named
+        trial = TrialRecord("00000", 0.0, results=[Report(n, 0.0, m) for n, m in reports[:epoch]])
+        assert best_report(trial, objective).epoch == named
 
 
 def test_choose_holds_the_best_from_the_first_epoch_that_counts():

@@ -104,7 +104,8 @@ def best(
     from tuner.reporting.tables import front_text
 
     leaders = best_json(results, top=top or 1, metric=metric, mode=mode)
-    texts = [best_text(leader, results.accuracy(leader)) for leader in leaders]
+    by = metric or results.metric
+    texts = [best_text(leader, results.accuracy(leader), by) for leader in leaders]
     front = [] if top or metric or not results.objective.others else results.front
     if front:
         leaders[0]["front"] = [results.best_json(trial) for trial in front]

@@ -147,6 +147,7 @@ class ExperimentFolder:
     def document(self) -> dict[str, Any]:
         """experiment.json; of the spec only the objective is checked.
 
+        An objective without `choose`, as earlier versions wrote it, chooses the best single epoch.
         Raises UsageError if it is missing, damaged, or of another format.
         """
         path = self.path / files.EXPERIMENT
@@ -157,7 +158,10 @@ class ExperimentFolder:
             has = brief(document.get("format"))
             raise UsageError(f"{path} has format {has}; this version reads {FORMAT}")
         match document.get("spec"):
-            case {"objective": {"metric": str(metric), "mode": "min" | "max"}} if metric:
+            case {"objective": {"metric": str(metric), "mode": "min" | "max"} as objective} if (
+                metric
+            ):
+                objective.setdefault("choose", "best_epoch")
                 return document
             case _:
                 raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")

@@ -14,6 +14,7 @@ from math import fsum
 from sys import intern
 from typing import Any
 
+from tuner.experiment.estimate import Curve, curve_of
 from tuner.experiment.events import (
     CHECKPOINT,
     COMPLETED,
@@ -186,6 +187,7 @@ class History:
         """Forget all but the best and the last report of a trial that does not go on."""
         trial = self.trials[trial_id]
         trial.checkpoints.clear()
+        trial.curve = None
         if len(trial.results) > 1:
             best = trial.best and trial.best.epoch
             *earlier, last = trial.results
@@ -232,8 +234,8 @@ class History:
         if self._objective is None:
             return
         trial.best = None
-        for epoch, value in trial.values_within(self._objective):
-            trial.best = self._better(trial.best, Best(value, trial.trial_id, epoch))
+        trial.curve = curve_of(trial.values_within(self._objective), self._objective)
+        self._name_best(trial, trial.curve)
         self._find_best_of_all()
 
     def _find_best_of_all(self) -> None:
@@ -251,11 +253,25 @@ class History:
             return
         if not self._objective.counts(epoch, metrics):
             return
-        value = metrics[self._objective.metric]
-        if self._is_better(value, trial.best):
-            trial.best = Best(value, trial.trial_id, epoch)
-            if trial.status != FAILED:
-                self.best = self._better(self.best, trial.best)
+        if trial.curve is None:
+            trial.curve = Curve(self._objective)
+        trial.curve.add(epoch, self._sign * metrics[self._objective.metric])
+        self._name_best(trial, trial.curve)
+        if trial.best is None or trial.status == FAILED:
+            return
+        was = self.best
+        if was and was.trial_id == trial.trial_id and self._is_better(was, trial.best):
+            self._find_best_of_all()  # by its latest report it is worth less
+        else:
+            self.best = self._better(was, trial.best)
+
+    def _name_best(self, trial: TrialRecord, curve: Curve) -> None:
+        """Set the trial's best epoch and what it is worth by its curve."""
+        if curve.epoch is None or curve.loss is None or curve.estimate is None:
+            return
+        sign = self._sign
+        value, estimate = sign * curve.loss, sign * curve.estimate
+        trial.best = Best(value, trial.trial_id, curve.epoch, estimate)
 
     def _end(self, trial: TrialRecord, event: Event) -> None:
         self._set_status(trial, event["status"])
@@ -266,12 +282,15 @@ class History:
         if trial.status == FAILED:
             trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
 
-    def _is_better(self, value: float, than: Best | None) -> bool:
-        """`Objective.is_better`, without asking it for its sign a million times."""
-        return than is None or self._sign * value < self._sign * than.value
+    def _is_better(self, new: Best, old: Best) -> bool:
+        """`Objective.is_better` of estimates, without asking it for its sign a million times."""
+        return self._sign * new.estimate < self._sign * old.estimate
 
     def _better(self, old: Best | None, new: Best) -> Best:
-        return new if old is None or self._is_better(new.value, old) else old
+        """The better one; of one trial the newer one."""
+        if old is None or old.trial_id == new.trial_id or self._is_better(new, old):
+            return new
+        return old
 
     def _set_status(self, trial: TrialRecord, status: str) -> None:
         if status == trial.status:

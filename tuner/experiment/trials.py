@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import fsum, inf, isqrt, log1p
 from typing import Any, NamedTuple
 
+from tuner.experiment.estimate import Curve
 from tuner.experiment.events import ENDED, FAILED, RUNNING
 from tuner.spec.sections import Objective
 
@@ -62,12 +63,18 @@ class TrialError(NamedTuple):
     message: str
 
 
-class Best(NamedTuple):
-    """The best value of the objective so far, and the trial and epoch that reported it."""
+@dataclass(slots=True)  # not frozen: one is made for each report
+class Best:
+    """The best epoch so far of a trial, or of all: its value of the objective, and whose it is.
+
+    estimate: what it is worth (see `tuner.experiment.estimate`), by which trials are compared. It
+    still changes when later epochs are known, so it makes no two of them differ.
+    """
 
     value: float
     trial_id: str
     epoch: int
+    estimate: float = field(compare=False)
 
 
 @dataclass(slots=True)
@@ -76,7 +83,8 @@ class TrialRecord:
 
     runs: its start and resumes. origin: of its config. seed: None for the experiment's.
     ended_by: a control's id. done: it came to its natural end. client: its latest name.
-    client_left: a control or a failure has ended the trial since that client began it.
+    client_left: a control or a failure has ended the trial since that client began it. curve: of
+    the reports that count, by which `best` is chosen.
     """
 
     trial_id: str
@@ -91,6 +99,7 @@ class TrialRecord:
     origin: str | None = None
     seed: int | None = None
     best: Best | None = None
+    curve: Curve | None = field(default=None, compare=False, repr=False)
     ended_by: str | None = None
     done: bool = False
     client: str | None = None
@@ -179,7 +188,7 @@ def expected_gain(trials: Iterable[TrialRecord], objective: Objective) -> float 
     for run in sorted((run for trial in ended for run in trial.runs), key=lambda r: r.started):
         searched_s += max(run.ended - max(run.started, until), 0.0)
         until = max(until, run.ended)
-    bests = {t.best.value for t in ended if t.best is not None and t.status != FAILED}
+    bests = {t.best.estimate for t in ended if t.best is not None and t.status != FAILED}
     losses = sorted(map(objective.key, bests))  # a tie says nothing of the tail
     *leaders, next_best = losses[: isqrt(len(ended)) + 1] or [inf]
     if len(ended) < _LEAST or not searched_s or next_best == inf:

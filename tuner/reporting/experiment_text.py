@@ -8,6 +8,7 @@ from datetime import datetime
 from math import ceil
 from pathlib import Path
 from textwrap import wrap
+from types import MappingProxyType
 from typing import Any
 
 from tuner.errors import NoUsableTrialError
@@ -86,8 +87,11 @@ def nothing_left(results: Results) -> str:
     return "; for ".join([f"{name} {status}, nothing is left to do", *ways])
 
 
-def best_text(best: Mapping[str, Any], accuracy: Accuracy | None = None) -> str:
-    """One trial in the shape of `Results.best_json`. accuracy: that on the validation split."""
+def best_text(best: Mapping[str, Any], accuracy: Accuracy | None, metric: str) -> str:
+    """One trial in the shape of `Results.best_json`.
+
+    accuracy: that on the validation split. metric: that of the estimate.
+    """
     lines = [f"trial {best['trial_id']}, epoch {best['epoch']}, {best['shown']}"]
     if best["shown"] == "confirmed":
         confirmed = best["confirmed"]
@@ -97,7 +101,8 @@ def best_text(best: Mapping[str, Any], accuracy: Accuracy | None = None) -> str:
             f"  model       trial {trial_id} of {printable(name)}, seed {seed}",
         ]
     metrics, config = best["metrics"], best["config"]
-    values = [*_rows(metrics, accuracy), *_rows(config)]
+    notes = expected_notes(metric, best)
+    values = [*_rows(metrics, accuracy, notes=notes), *_rows(config)]
     rows = aligned([(f"    {printable(name)}", value) for name, value in values])
     lines += ["  metrics", *rows[: len(metrics)], "  config", *rows[len(metrics) :]]
     checkpoint = printable(best["checkpoint"] or "none kept at this epoch")
@@ -111,9 +116,10 @@ def model_lines(
     config: Mapping[str, Any],
     test: Mapping[str, Any],
     accuracy: Accuracy | None,
+    notes: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
-    """The metrics of a model, those of the test split, and its config, aligned."""
-    rows = [*_rows(metrics, accuracy), *_test_rows(test)]
+    """The metrics of a model with their notes, those of the test split, and its config, aligned."""
+    rows = [*_rows(metrics, accuracy, notes=notes), *_test_rows(test)]
     configs = [(name, shorten(number(value), 60)) for name, value in config.items()]
     lines = aligned([(f"  {printable(name)}", value) for name, value in [*rows, *configs]])
     warnings = warning_lines(accuracy, measured_accuracy(test))
@@ -130,14 +136,18 @@ def _test_rows(test: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _rows(
-    values: Mapping[str, Any], accuracy: Accuracy | None = None, *, note: str = ""
+    values: Mapping[str, Any],
+    accuracy: Accuracy | None = None,
+    *,
+    note: str = "",
+    notes: Mapping[str, str] = MappingProxyType({}),
 ) -> list[tuple[str, str]]:
-    """(name, value) of each with its `note`; that of `accuracy` with its baseline."""
+    """(name, value) of each with `note` and its own of `notes`; an accuracy with its baseline."""
     rows = []
     for name, value in values.items():
         baseline = accuracy.note if accuracy and accuracy.metric == name else ""
-        notes = "; ".join(filter(None, [note, baseline]))
-        rows.append((name, f"{number(value)}  ({notes})" if notes else number(value)))
+        said = "; ".join(filter(None, [note, notes.get(name, ""), baseline]))
+        rows.append((name, f"{number(value)}  ({said})" if said else number(value)))
     return rows
 
 
@@ -212,8 +222,23 @@ def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
     metrics = {name: best["metrics"][name] for name in names if name in best["metrics"]}
     return [
         f"Best trial {trial.trial_id}, epoch {best['epoch']} of {trial.last_epoch}, {trial.status}",
-        *model_lines(metrics, trial.config, test, results.accuracy(best)),
+        *model_lines(
+            metrics,
+            trial.config,
+            test,
+            results.accuracy(best),
+            expected_notes(results.metric, best),
+        ),
     ]
+
+
+def expected_notes(metric: str, best: Mapping[str, Any]) -> dict[str, str]:
+    """A note on what new data will probably show of the objective, where the interval is known."""
+    estimate = best["estimate"]
+    if estimate["low"] is None:
+        return {}
+    value, low, high = (f"{estimate[key]:.3g}" for key in ("value", "low", "high"))
+    return {metric: f"new data: about {value}, {low} to {high}"}
 
 
 def _refitted(name: str, test: Mapping[str, Any]) -> list[str]:

@@ -30,7 +30,7 @@ from tuner.errors import UsageError
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
 from tuner.experiment.files import check_target
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import score_of
+from tuner.experiment.results.selection import value_of
 from tuner.spec.plain_values import flat, is_number
 from tuner.spec.sections import Objective
 from tuner.spec.space.domains import Choice, Domain, Numeric
@@ -131,7 +131,7 @@ def frozen_trials(results: Results) -> Iterator[FrozenTrial]:
         config = configs[trial_id]
         present = {name: d for name, d in distributions.items() if name in config}
         reported = trial.values(results.metric)
-        value = score_of(trial, results.objective)
+        value = value_of(trial, results.objective)
         state = _STATES[trial.status]
         if state == TrialState.COMPLETE and value is None:
             state = TrialState.FAIL

@@ -172,7 +172,7 @@ def in_turn(
 
     def turn(trial: TrialRecord) -> tuple[bool, float]:
         reopened = trial.last_epoch in lengths.before
-        return reopened, objective.key(trial.best.value) if reopened and trial.best else 0.0
+        return reopened, objective.key(trial.best.estimate) if reopened and trial.best else 0.0
 
     return sorted(trials, key=turn)
 
@@ -189,7 +189,9 @@ def assignment_of(folder: ExperimentFolder, trial: TrialRecord) -> Assignment:
             continue
         path = checkpoint.path.relative_to(folder.path).as_posix()
         source = {"path": path, "sha256": checkpoint.sha256}
-        return replace(begun, epoch=epoch, checkpoint=source)
+        reports = (report for report in trial.results if report.epoch <= epoch)
+        earlier = tuple((report.epoch, report.metrics) for report in reports)
+        return replace(begun, epoch=epoch, checkpoint=source, earlier=earlier)
     return begun
 
 

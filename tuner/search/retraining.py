@@ -33,7 +33,7 @@ from tuner.experiment.results.confirmation import (
     without_seed,
 )
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import best_report, score_of
+from tuner.experiment.results.selection import best_report, value_of
 from tuner.experiment.storage import experiment_folders, free_name
 from tuner.experiment.trials import TrialRecord
 from tuner.places import LOCAL
@@ -126,7 +126,7 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
         confirms={
             "name": results.files.name,
             "trials": [trial.trial_id for trial in trials],
-            "values": [score_of(trial, results.objective) for trial in trials],
+            "values": [value_of(trial, results.objective) for trial in trials],
         },
     )
 

@@ -105,7 +105,7 @@ class EarlyEnd:
         """Take one event into account."""
         best, kind = self._history.best, event["event"]
         is_best = best is not None and best.trial_id == event.get("trial_id")
-        if self._since is None or best != self._best:
+        if self._since is None or self._has_improved(best):
             self._best, self._trials, self._since = best, 0, event["time"]
         elif kind == events.TRIAL_ENDED and event["status"] in events.ENDED and not is_best:
             self._trials += 1
@@ -126,6 +126,13 @@ class EarlyEnd:
             if ended >= self._gain_due:  # it reads all trials: not after each of thousands
                 self._gain = expected_gain(self._history.trials.values(), self._objective)
                 self._gain_due = ended * 1.01
+
+    def _has_improved(self, best: Best | None) -> bool:
+        """Whether another epoch is now the best one, and worth more than the one before was."""
+        if best is None or self._best is None:
+            return best != self._best
+        is_worth_more = self._objective.is_better(best.estimate, self._best.estimate)
+        return best != self._best and is_worth_more
 
     def reason(self, now: float) -> str | None:
         """Why the search ends, as in `experiment_ended`, or None. now: by the events' clock."""

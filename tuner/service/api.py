@@ -248,7 +248,9 @@ def curves_json(
         check("metric", metric, [results.metric, *metrics])
     metric = metric or results.metric
     trials = results.trials.values()
-    usable = [(int(t.trial_id), t.best.value) for t in trials if t.best and t.status != FAILED]
+    usable = {int(t.trial_id): t.best for t in trials if t.best and t.status != FAILED}
+    worths = ((number, best.estimate) for number, best in usable.items())
+    leaders = best_so_far(worths, results.objective)
     dots = [(int(t.trial_id), t.best.value, t.status) for t in trials if t.best]
     running, latest = results.history.of_status(RUNNING), list(trials)[: -each - 1 : -1]
     chosen = {t.trial_id: t for t in [*results.top(each), *running[-each:], *latest]}
@@ -257,7 +259,7 @@ def curves_json(
         "mode": results.mode,
         "metrics": metrics,
         "dots": dots[:: max(1, -(-len(dots) // _MAX_DOTS))],
-        "best_so_far": best_so_far(usable, results.objective),
+        "best_so_far": [(number, usable[number].value) for number, _ in leaders],
         "of": metric,
         "curves": [
             {"trial_id": t.trial_id, "status": t.status, "points": t.values(metric)}

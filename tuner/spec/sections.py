@@ -104,6 +104,13 @@ class Objective(Goal):
         "must have these metrics",
     )
 
+    choose: Literal["estimate", "best_epoch"] = Field(
+        "estimate",
+        description="how a trial's best epoch and the best trial are chosen: by the mean of the "
+        "reports around an epoch, so that no lucky one wins, or best_epoch by the best single "
+        "report",
+    )
+
     from_epoch: Count | None = Field(
         None,
         description="the first epoch that can be a trial's best; with training.folds the last "

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import CheckpointError, StorageError, translate_error
+from tuner.experiment.estimate import Curve
 from tuner.experiment.files import sha256_of
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.trials import CheckpointRecord
@@ -178,7 +179,8 @@ class SavePolicy:
 
     def __init__(self, rules: SaveRules, objective: Objective, *, reported: int = 0) -> None:
         self._rules, self._objective, self._reported = rules, objective, reported
-        self._best: tuple[bool, float] | None = None  # whether it does not count, and its loss
+        self._curve = Curve(objective)  # of the reports that count, or of all until one does
+        self._has_counted = False
         self._write_s = math.inf  # how long the last one took that was waited for
         self._began = -math.inf  # when the last one was begun
 
@@ -188,11 +190,12 @@ class SavePolicy:
         A report that can be the trial's best one is better than any that cannot.
         """
         objective = self._objective
-        rank = (not objective.counts(epoch, metrics), objective.key(metrics[objective.metric]))
-        if self._best is not None and rank >= self._best:
+        counts = objective.counts(epoch, metrics)
+        if counts and not self._has_counted:
+            self._curve, self._has_counted = Curve(objective), True
+        if not counts and self._has_counted:
             return False
-        self._best = rank
-        return True
+        return self._curve.add(epoch, objective.key(metrics[objective.metric]))
 
     def choose(
         self,

@@ -66,6 +66,7 @@ class Assignment:
     start. reported: the last epoch whose report is journaled. origin: why the config was chosen:
     grid, random, initial, model, warm (a model of an earlier experiment) or asked (by a user, while
     the search ran); None after a resume. seed: the trial's own seed; None for the experiment's.
+    earlier: (epoch, metrics) of its reports up to `epoch`.
     """
 
     trial_id: str
@@ -75,6 +76,7 @@ class Assignment:
     reported: int = 0
     origin: str | None = None
     seed: int | None = None
+    earlier: tuple[tuple[int, dict[str, float]], ...] = ()
 
 
 def with_trial_seed(values: Mapping[str, Any], seed: int | None) -> dict[str, Any]:

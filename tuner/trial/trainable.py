@@ -263,6 +263,8 @@ class LearnerTrial(Trial):
         self._workers = self._workers or Worker(self._context)
         context = self._context
         self._policy = SavePolicy(context.saves, context.objective, reported=assignment.reported)
+        for epoch, metrics in assignment.earlier:
+            self._policy.is_best(epoch, metrics)
         self._writing = None
         self._workers.begin(assignment)
 

@@ -11,7 +11,7 @@ from tuner.reporting.advice.record import SearchRecord
 def test_record_places_trials_in_the_unit_cube_with_their_costs():
     made = record(lambda u_D, rng: losses(float(u_D[0])), 20)
     assert made.u_ND.shape == (20, 2)
-    assert np.allclose(made.cost_N - 8**-1.5, made.u_ND[:, 0])
+    assert np.ptp(made.cost_N - made.u_ND[:, 0]) < 1e-9  # by as much as the curves fall
     assert made.leaders(0.1, 1) == list(np.argsort(made.u_ND[:, 0])[:2])
 
 

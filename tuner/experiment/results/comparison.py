@@ -9,16 +9,16 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from tuner.errors import NoUsableTrialError, UsageError
+from tuner.experiment.estimate import Leader
 from tuner.experiment.events import FAILED, RUNNING
 from tuner.experiment.history import History
 from tuner.experiment.results.results import Results, load_results
-from tuner.experiment.results.selection import best_so_far
 from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of
+from tuner.experiment.trials import Report, TrialRecord
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
 from tuner.spec.sections import Objective
@@ -226,24 +226,31 @@ def _facts(spec: ExperimentSpec) -> dict[str, str]:
 
 
 def curve_of(history: History, objective: Objective) -> Curve:
-    """The best value so far by the epochs of all trials together, in the order of the reports.
+    """The value of the best so far by the epochs of all trials together, in the order of reports.
 
     The epochs of a failed trial and of reports beyond the limits count, their values do not.
     """
-    reports: list[tuple[float, int, float | None]] = []  # time, epochs since the one before, value
+    reports: list[tuple[TrialRecord, Report, int]] = []  # with the epochs since the one before
     for trial in history.trials.values():
         before = 0
         for report in trial.results:
-            counts = trial.status != FAILED and objective.counts(report.epoch, report.metrics)
-            value = report.metrics.get(objective.metric) if counts else None
-            reports.append((report.time, report.epoch - before, value))
+            reports.append((trial, report, report.epoch - before))
             before = report.epoch
-    reports.sort(key=lambda report: report[0])
-    totals = [*accumulate(trained for _, trained, _ in reports)]
-    pairs = zip(totals, (value for *_, value in reports), strict=True)
-    steps = best_so_far(((at, value) for at, value in pairs if value is not None), objective)
-    epochs, best = tuple(at for at, _ in steps), tuple(value for _, value in steps)
-    return Curve(epochs, best, totals[-1] if totals else 0)
+    reports.sort(key=lambda each: each[1].time)
+    leader = Leader(objective)
+    total = 0
+    epochs: list[int] = []
+    best: list[float] = []
+    for trial, report, trained in reports:
+        total += trained
+        counts = trial.status != FAILED and objective.counts(report.epoch, report.metrics)
+        if not counts or objective.metric not in report.metrics:
+            continue
+        leader.add(trial.trial_id, report.epoch, objective.key(report.metrics[objective.metric]))
+        if leader.loss is not None and (value := objective.key(leader.loss)) not in best[-1:]:
+            epochs.append(total)
+            best.append(value)
+    return Curve(tuple(epochs), tuple(best), total)
 
 
 def compare(*experiments: Results | Path | str, storage: Path | str | None = None) -> Comparison:

@@ -13,7 +13,7 @@ import yaml
 from tuner.errors import UsageError, translate_error
 from tuner.experiment.files import create_file
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import score_of
+from tuner.experiment.results.selection import value_of
 from tuner.experiment.trials import TrialRecord
 from tuner.places import default_storage, local
 from tuner.spec.experiment import ExperimentSpec
@@ -74,7 +74,7 @@ def refine(results: Results, *, points: int) -> Refinement:
     is_default = local(default_storage()).resolve() == local(storage)
     names = names_of(space)  # a constraint over options that are gone goes as well
     forbid = [t for t in search.search.forbid if not check_names([t], names)]
-    values = [score_of(trial, results.objective) for trial in (best, leading[-1])]
+    values = [value_of(trial, results.objective) for trial in (best, leading[-1])]
     spec = search.replace(
         name=f"{results.name[:90]}-refined",
         storage=default_storage() if is_default else storage,

@@ -25,6 +25,7 @@ from tuner.experiment.results.statistics import (
     VALIDATION,
     Accuracy,
     accuracy_of,
+    interval_on_new_images,
     trials_chosen_from,
 )
 from tuner.experiment.steered import present
@@ -128,10 +129,10 @@ class Results(Described):
 
     @cached_property
     def ranked(self) -> list[tuple[float, TrialRecord]]:
-        """(best value, trial) of every usable trial by the experiment's objective, best first."""
+        """(what it is worth, trial) of every usable trial by the objective, best first."""
         usable = [trial for trial in self.trials.values() if trial.status != FAILED]
         with collector_paused():
-            scored = [(trial.best.value, trial) for trial in usable if trial.best]
+            scored = [(trial.best.estimate, trial) for trial in usable if trial.best]
             return selection.best_first(scored, self.objective)
 
     @cached_property
@@ -206,7 +207,7 @@ class Results(Described):
         metric: str | None = None,
         mode: str | None = None,
     ) -> int:
-        """The first epoch of the best value of `trial` (None: the best one).
+        """The best epoch of `trial` (None: the best one), by which its model is named.
 
         Raises NoUsableTrialError without a value.
         """
@@ -256,7 +257,22 @@ class Results(Described):
             "metrics": report.metrics if report else {},
             "checkpoint": self._checkpoint_at(trial, epoch),
             "shown": "searched",
+            "estimate": self._estimate_json(trial, metric, mode),
         }
+
+    def _estimate_json(
+        self, trial: TrialRecord, metric: str | None, mode: str | None
+    ) -> dict[str, float | None]:
+        """What the named epoch is worth, and the 95 % interval for new data where it is known."""
+        objective = self._objective(metric, mode)
+        values = selection.values_to_show(trial, objective)
+        value = selection.score(values, objective)
+        images = self.document.get(VALIDATION)
+        reach = None
+        if value is not None:
+            reach = interval_on_new_images(objective.metric, value, images)
+        low, high = reach or (None, None)
+        return {"value": value, "low": low, "high": high}
 
     def accuracy(self, best: Mapping[str, Any]) -> Accuracy | None:
         """The validation accuracy of a trial in the shape of `best_json`; None if unknown.

