@@ -79,15 +79,21 @@ def _result(value, epoch):
     return {"loss": value, "training_iteration": epoch}
 
 
+ENGINES = {  # of other packages: name -> settings
+    "bayesian-optimization": {"strategy": "bayesopt", "engine": "bayesian-optimization"},
+    "hyperopt-library": {"strategy": "hyperopt", "engine": "hyperopt"},
+}
+
+
 def _ours(name):
     """What builds tuner's searcher of this name."""
-    chosen = {"engine": name} if name == "bayesian-optimization" else {}
+    chosen = ENGINES.get(name, {"strategy": name})
 
     def build(space, seed, max_t):
         from tuner.spec.sections import Objective
         from tuner.spec.strategies import SEARCHERS
 
-        settings = SEARCHERS.settings("bayesopt" if chosen else name)(space=space, **chosen)
+        settings = SEARCHERS.settings(chosen["strategy"])(space=space, **chosen)
         objective = Objective(metric="loss", mode="min")
         return settings.build(seed, objective=objective, max_t=max_t)
 

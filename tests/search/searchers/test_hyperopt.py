@@ -3,7 +3,6 @@
 import numpy as np
 from searches import search_of
 
-from tuner.spec.strategies import SEARCHERS
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract
 
 
@@ -29,9 +28,3 @@ def spread(epochs):
 
 def test_tpe_searches_more_widely_once_trials_are_stopped_early():
     assert spread(epochs=1) > 1.5 * spread(epochs=2)
-
-
-def test_hyperopt_settings_accept_the_engine_of_earlier_versions():
-    settings = SEARCHERS.settings("hyperopt")
-    raw = {"space": {"x": "uniform(0, 1)"}, "gamma": 0.2}
-    assert settings.model_validate({**raw, "engine": "tuner"}) == settings.model_validate(raw)
