@@ -30,7 +30,8 @@ def plan_of_changed(*, here=False, **changes):
 
 
 CHANGES = {
-    "random search": {},
+    "default search": {},
+    "random search": {"search": {"strategy": "random", **SPEC["search"]}},
     "several objectives": {"objectives": [{"metric": "val_accuracy"}, {"metric": "latency_ms"}]},
     "shares": {"resources": {"cpus": 0.5, "gpus": 0.25}},
     "workers": {"resources": {"cpus": 2, "gpus": 1, "workers": 2}},

@@ -1,8 +1,11 @@
 """Settings of the search strategies, as a spec checks them."""
 
+import pytest
 from test_experiment import faults
 
-from tuner.spec.experiment import build_spec
+from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.text import override
+from tuner.spec.validation import validate
 
 
 def test_grid_has_points_or_configs_times_seeds():
@@ -33,3 +36,53 @@ def test_points_to_evaluate_outside_of_the_space_are_refused_before_a_search():
     outside, stranger = faults({"search": search, "num_samples": 3})
     assert outside.startswith("search.points_to_evaluate.1.lr: must lie in uniform(0, 1), got 7")
     assert stranger.startswith("search.points_to_evaluate.2.rate: ")
+
+
+LINE = {"space": {"lr": "loguniform(1e-3, 1)"}}
+GOALS = [{"metric": "val_accuracy"}, {"metric": "latency_ms"}]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "raw"),
+    [
+        ("random", {"num_samples": 11}),
+        ("random", {"num_samples": 11, "time_budget_s": 60}),
+        ("mixed", {"num_samples": 12}),
+        ("mixed", {"num_samples": "12"}),
+        ("mixed", {"time_budget_s": 60}),
+        ("mixed", {"num_samples": 12, "warm_start": "earlier"}),
+        ("mixed", {"num_samples": 12, "objectives": GOALS}),
+        ("mixed", {"num_samples": 12, "objectives": GOALS[:1], "warm_start": "earlier"}),
+        ("random", {"num_samples": 12, "objectives": GOALS, "warm_start": "earlier"}),
+        (
+            "random",
+            {
+                "num_samples": 12,
+                "objective": {**GOALS[0], "others": GOALS[1:]},
+                "warm_start": "earlier",
+            },
+        ),
+    ],
+)
+def test_spec_without_strategy_gets_one_that_works(strategy, raw):
+    spec = build_spec({"search": LINE, **raw})
+    assert spec.search.strategy == strategy
+    assert build_spec(spec.plain()) == spec
+    named = build_spec({"search": {"strategy": "random", **LINE}, **raw})
+    assert named.search.strategy == "random"
+
+
+def test_spec_without_strategy_or_number_of_trials_is_refused():
+    (fault,) = faults({"search": LINE})
+    assert fault.startswith("num_samples: is required")
+    (fault,) = faults({"search": LINE, "num_samples": [12]})
+    assert fault.startswith("num_samples: must be a whole number")
+
+
+def test_strategy_that_no_spec_names_follows_the_command_line():
+    written = ExperimentSpec(search=LINE, num_samples=24)
+    raw = written.plain(exclude_unset=True)
+    assert validate(override(raw, ["num_samples=4"])).search.strategy == "random"
+    assert validate(override(raw, ["num_samples=40"])).search.strategy == "mixed"
+    assert validate(override(raw, ["search.strategy=bohb"])).search.strategy == "bohb"
+    assert validate(written.plain()).replace(num_samples=4).search.strategy == "mixed"

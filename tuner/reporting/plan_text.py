@@ -43,7 +43,8 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
 def _rows(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> Iterator[tuple[str, str]]:
     length = "as long as it reports" if spec.epochs is None else amount_of(spec.epochs, "epoch")
     yield "From", source
-    yield "Trials", f"{plan['trials']}, {spec.search.strategy} search"
+    whose = "" if "strategy" in spec.search.model_fields_set else " (the default)"
+    yield "Trials", f"{plan['trials']}, {spec.search.strategy} search{whose}"
     goals = [f"{goal.metric}, the {goal.better} the better" for goal in spec.objective.goals]
     yield "Objective", "; ".join(goals)
     yield "Each trial", length if spec.is_elsewhere else f"{length}, {spec.resources.text}"

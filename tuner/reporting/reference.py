@@ -43,7 +43,7 @@ def reference() -> str:
         training=_training(),
         lists=default_declaration().reference()[1],
         list_of=_list,
-        search=_entries("search", SearchSettings, defaults={"strategy": "random"}),
+        search=_entries("search", SearchSettings, defaults={"strategy": None}),
         domains=_domains(),
         scheduler=_entries("scheduler", SchedulerSettings, defaults={"name": DEFAULT}),
         settings=_settings,
@@ -90,7 +90,7 @@ def _entries(
     model: type[Settings],
     *,
     besides: Collection[str] = (),
-    defaults: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str | None] | None = None,
 ) -> str:
     """An item for each field. defaults: of fields that the model requires."""
     schema = schema_of(model)

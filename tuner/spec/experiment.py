@@ -49,7 +49,7 @@ from tuner.spec.settings import (
 from tuner.spec.space.constraints import as_list
 from tuner.spec.space.parsing import CALLS, call_name
 from tuner.spec.space.spaces import walk
-from tuner.spec.strategies import GridSettings, Search
+from tuner.spec.strategies import GridSettings, Search, strategy_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -218,6 +218,14 @@ class ExperimentSpec(Settings):
         'from; grid and random skip its configs. Of a list, or of ".", all experiments in the '
         "storage, the best configs are tried first",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_strategy(cls, raw: Any) -> Any:
+        search = raw.get("search") if isinstance(raw, Mapping) else None
+        if not isinstance(search, Mapping) or "strategy" in search:
+            return raw
+        return {**raw, "search": {**search, "strategy": strategy_of(raw)}}
 
     @model_validator(mode="before")
     @classmethod

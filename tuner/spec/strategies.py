@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -33,6 +33,9 @@ SpaceField = Annotated[
 ]
 
 
+LEARNS_FROM = 12  # trials: of fewer, a model would suggest few or none
+
+
 class SearchSettings(Settings):
     """What every search strategy takes; each strategy's own settings are a subclass."""
 
@@ -41,7 +44,9 @@ class SearchSettings(Settings):
     skips: ClassVar[bool] = False  # whether it can leave out what an earlier experiment has tried
 
     strategy: str = Field(
-        description="its name, or a module of your own such as my_package.my_searcher"
+        description="its name, or a module of your own such as my_package.my_searcher; unless set "
+        f"mixed for {LEARNS_FROM} trials or more, or where a time budget alone ends the search, "
+        "else random"
     )
     space: SpaceField = Field(
         description="the name of each hyperparameter with its domain, or a constant"
@@ -248,10 +253,46 @@ SEARCHERS = Registry(
 )
 
 
+class Unnamed(str):
+    """The strategy of a spec that names none; it does not count as a field that was set."""
+
+
+def strategy_of(raw: Mapping[str, Any]) -> str:
+    """The strategy that a spec's plain values name; Unnamed where they name none.
+
+    A search that a time budget alone ends is `mixed`, too, however few trials it comes to: the
+    models are asked once 8 have reported, and before that it tries points of a Sobol sequence.
+    """
+    search = raw.get("search")
+    if isinstance(search, Mapping) and "strategy" in search:
+        return str(search["strategy"])
+    is_long = _is_long(raw.get("num_samples"), raw.get("time_budget_s"))
+    return Unnamed("mixed" if is_long and _can_learn(raw) else "random")
+
+
+def _is_long(samples: Any, time_budget_s: Any) -> bool:
+    if samples is None:
+        return time_budget_s is not None
+    try:
+        return float(samples) >= LEARNS_FROM  # of text, too, which the spec takes for a number
+    except (TypeError, ValueError, OverflowError):  # which the spec refuses
+        return False
+
+
+def _can_learn(raw: Mapping[str, Any]) -> bool:
+    """False where earlier trials are of one objective, and there are several."""
+    objective, objectives = raw.get("objective"), raw.get("objectives")
+    others = objective.get("others") if isinstance(objective, Mapping) else None
+    has_several = bool(others) or (isinstance(objectives, Sequence) and len(objectives) > 1)
+    return not (raw.get("warm_start") and has_several)
+
+
 def _read(raw: object, info: ValidationInfo) -> object:
     if isinstance(raw, SearchSettings) or not isinstance(raw, Mapping):
         return raw
-    strategy = str(raw.get("strategy", "random"))
+    strategy = strategy_of({"search": raw})
+    if isinstance(raw.get("strategy"), Unnamed):
+        raw = {name: value for name, value in raw.items() if name != "strategy"}
     try:
         return SEARCHERS.read(raw, strategy, info.context)
     except FaultsError as error:

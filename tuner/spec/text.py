@@ -16,7 +16,7 @@ from tuner.errors import Fault, SpecError
 from tuner.spec.plain_values import TOO_DEEP, fault_of_values, too_many
 from tuner.spec.schedulers import DEFAULT, NONE
 from tuner.spec.sections import usual_mode
-from tuner.spec.strategies import SEARCHERS, SearchSettings
+from tuner.spec.strategies import SEARCHERS, SearchSettings, strategy_of
 
 MOST = 20_000  # values in a text: YAML is read slowly
 LONGEST_NUMBER = 1000  # characters
@@ -202,7 +202,7 @@ def assign(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[s
 def with_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
     """`raw` searched by `strategy`, with shared settings; a grid drops `num_samples`."""
     search = raw.get("search") or {}
-    if not isinstance(search, Mapping) or search.get("strategy", "random") == strategy:
+    if not isinstance(search, Mapping) or strategy_of(raw) == strategy:
         return dict(raw)
     shipped = strategy in SEARCHERS.names()
     fields = (SEARCHERS.settings(strategy) if shipped else SearchSettings).model_fields.keys()

@@ -25,6 +25,7 @@ from tuner.spec.experiment import build_spec
 from tuner.spec.plain_values import get_at, is_number
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import Condition
+from tuner.spec.strategies import strategy_of
 from tuner.wording import moment
 
 Row = Mapping[str, Any]  # a dotted name is a path into nested mappings
@@ -143,7 +144,7 @@ def _listed(
         best=best and best["metrics"].get(experiment.metric),
         started=started,
         ended_by=summary.get("reason"),
-        strategy=str(search.get("strategy", "random")) if is_known else "",
+        strategy=strategy_of(experiment.document["spec"]) if is_known else "",
         seed=experiment.seed,
         searched_s=searched_s,
         tags=experiment.labels.tags,
