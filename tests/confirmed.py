@@ -6,11 +6,13 @@ from typing import Any
 
 from synthetic import Writer, make_folder, read_document
 
+from tuner.experiment.files import REFITTED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.confirmation import link
 from tuner.experiment.results.results import Results
-from tuner.search.retraining import confirming_spec
+from tuner.search.retraining import confirming_spec, refitting_spec
 from tuner.search.run import describe
+from tuner.spec.validation import validate
 
 FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93, 0.4: 0.80}  # the leaders are 1, 2, 0
 SPACE = {"lr": "loguniform(0.001, 1)"}
@@ -54,6 +56,21 @@ def retrained(
         writer.end(end)
     else:
         writer.kill()
+    return Results(spec.folder)
+
+
+def refitted(search: Results, *, end: str = "completed", linked: bool = False) -> Results:
+    """The refit of a search, whose trial has ended so after two epochs."""
+    spec = validate(refitting_spec(search))
+    ExperimentFolder(spec.folder).create(describe(spec))
+    if linked:
+        link(search, spec.name, REFITTED)
+    writer = Writer(spec.folder)
+    reports = [{"epochs_trained": 1, "train_loss": 0.1}, {"epochs_trained": 2, "train_loss": 0.3}]
+    writer.trial(0, reports, config=spec.search.configs[0], end=end)  # type: ignore[attr-defined]
+    for epoch in (1, 2):
+        writer.checkpoint("00000", epoch)
+    writer.end()
     return Results(spec.folder)
 
 

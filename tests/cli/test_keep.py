@@ -5,19 +5,16 @@ from contextlib import ExitStack
 
 import pytest
 from commands import call, fetch_json
-from confirmed import retrained, searched
+from confirmed import refitted, retrained, searched
 from synthetic import Writer, ended, make_folder, read_document
 
 from tuner.cli import keep
 from tuner.errors import SpecError, UsageError
 from tuner.experiment.files import REFITTED
-from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
-from tuner.experiment.results.confirmation import confirmation_of, link, prunable, renamed
+from tuner.experiment.results.confirmation import confirmation_of, prunable, renamed
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
-from tuner.search.retraining import refitting_spec
-from tuner.search.run import describe
 from tuner.spec.code import IMAGE_CLASSIFIER
 
 
@@ -135,9 +132,7 @@ def test_rename_of_an_experiment_or_the_refit_that_is_handed_over_is_refused(
     snapshot, tmp_path, name
 ):
     search = searched(tmp_path / "digits", {0.1: 0.9}, trainable=IMAGE_CLASSIFIER, refit=True)
-    spec = refitting_spec(search)
-    ExperimentFolder(spec.folder).create(describe(spec))
-    link(search, spec.name, REFITTED)
+    refitted(search, linked=True)
     with snapshot.raises(UsageError):
         renamed(Described(tmp_path / name), "other")
     search.files.remove_file(REFITTED)  # as a refit that the search does not hand over

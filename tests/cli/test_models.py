@@ -8,17 +8,14 @@ import photos
 import pytest
 import torch
 from commands import call, fetch_json, refusal, tuner
+from confirmed import refitted
 from handed import CONFIG, trained
 from synthetic import Writer, read_document
 
 from tuner.errors import CheckpointError, SpecError
 from tuner.experiment.files import sha256_of
-from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.confirmation import measured_test, record_test
 from tuner.experiment.results.results import Results
-from tuner.search.retraining import refitting_spec
-from tuner.search.run import describe
-from tuner.spec.validation import validate
 from tuner.vision.export.predict import predict
 from tuner.vision.weights import SOURCE, WEIGHTS, weights_named
 
@@ -104,15 +101,10 @@ def test_evaluate_runs_no_code_beside_an_export(here, monkeypatch):
 
 
 def test_refit_shows_a_finished_refit(here):
-    results = trained(here / "results/hand")
-    spec = validate(refitting_spec(results))
-    ExperimentFolder(spec.folder).create(describe(spec))
-    writer = Writer(spec.folder)
-    writer.trial(0, [{"epochs_trained": 1, "train_loss": 0.5}], config=CONFIG)
-    writer.end()
+    refitted(trained(here / "results/hand"))
     shown = fetch_json("refit", "hand", "--no-evaluate")
     assert (shown["name"], shown["status"]) == ("hand-refit", "completed")
-    assert shown["best"]["metrics"] == {"epochs_trained": 1, "train_loss": 0.5}
+    assert shown["best"]["metrics"] == {"epochs_trained": 2, "train_loss": 0.3}
     text = call("refit", "hand", "--no-evaluate").stdout
     assert "refit of trial 00000 of hand, which had val_accuracy" in text
 

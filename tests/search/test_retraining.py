@@ -3,19 +3,16 @@
 from typing import ClassVar
 
 import pytest
-from confirmed import FOUND, lengthened, retrained, searched
+from confirmed import FOUND, lengthened, refitted, retrained, searched
 from synthetic import Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
-from tuner.experiment.files import REFITTED
-from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.results.confirmation import best_model, link, show_json
+from tuner.experiment.results.confirmation import best_model, show_json
 from tuner.experiment.results.results import Results
 from tuner.search.retraining import confirm, confirming_spec, refit, refit_at_end, refitting_spec
-from tuner.search.run import describe
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.declaration import Declaration
-from tuner.spec.sections import Objective, Stop
+from tuner.spec.sections import Stop
 from tuner.spec.validation import validate
 
 NO_RAY = "127.0.0.1:1"  # nothing listens there
@@ -136,19 +133,6 @@ def test_refitting_spec_of_a_final_model_trains_all_images(search):
     assert validate(spec) == spec
 
 
-def test_refitting_spec_has_no_limits_which_a_refit_does_not_report(tmp_path):
-    rules = {"limits": ["val_loss < 9"], "from_epoch": 2, "others": [{"metric": "val_error"}]}
-    objective = {"metric": "val_accuracy", "mode": "max", **rules}
-    folder = make_folder(tmp_path / "x", objective=objective, trainable=IMAGE_CLASSIFIER)
-    writer = Writer(folder)
-    report = {"val_accuracy": 0.9, "val_loss": 1.0, "val_error": 0.1}
-    writer.trial(0, [{**report, "val_accuracy": 0.95}, report, {**report, "val_accuracy": 0.8}])
-    writer.end()
-    spec = validate(refitting_spec(Results(folder)))
-    assert (spec.refits.epoch, spec.refits.value) == (2, 0.9)
-    assert spec.objective == Objective(metric="epochs_trained", mode="max")
-
-
 def test_refitting_spec_of_folds_trains_once_as_long_as_a_fold(tmp_path):
     fields = {"training": {"folds": 2, "fold_epochs": 9}, "scheduler": {"max_t": 2}}
     results = searched(tmp_path / "x", FOUND, **fields, trainable=IMAGE_CLASSIFIER)
@@ -156,11 +140,6 @@ def test_refitting_spec_of_folds_trains_once_as_long_as_a_fold(tmp_path):
     assert (spec.epochs, spec.constants["epochs"], spec.training["folds"]) == (9, 9, None)
     confirming = validate(confirming_spec(results, top=1, seeds=2))
     assert (confirming.epochs, confirming.objective.from_epoch) == (2, 2)
-
-
-def test_refitting_spec_takes_the_chosen_trial(search):
-    spec = refitting_spec(search, trial_id="3")
-    assert (spec.search.configs, spec.refits.trial_id) == (({"lr": 0.4},), "00003")
 
 
 def test_refitting_spec_after_a_confirmation_takes_the_confirmed_model(search):
@@ -215,34 +194,22 @@ def test_refit_of_an_unended_search_or_a_refit_is_refused(snapshot, tmp_path, se
     with snapshot.raises(UsageError):
         refit(Results(writer.folder))
     writer.end()
-    refitted = begun(refitting_spec(search))
+    results = refitted(search)
     with snapshot.raises(UsageError):
-        refit(refitted)
+        refit(results)
     with snapshot.raises(UsageError):
-        confirm(refitted, top=1, seeds=1)
-
-
-def begun(spec, *, end="completed"):
-    """The experiment of `spec`, whose first trial ended so."""
-    ExperimentFolder(spec.folder).create(describe(validate(spec)))
-    writer = Writer(spec.folder)
-    reports = [{"epochs_trained": 1, "train_loss": 0.1}, {"epochs_trained": 2, "train_loss": 0.3}]
-    writer.trial(0, reports, config=spec.search.configs[0], end=end)
-    writer.checkpoint("00000", 1)
-    writer.checkpoint("00000", 2)
-    writer.end()
-    return Results(spec.folder)
+        confirm(results, top=1, seeds=1)
 
 
 def test_refit_hands_over_the_last_epoch_of_the_first_seed(search):
-    results = begun(refitting_spec(search))
+    results = refitted(search)
     assert results.best_checkpoint().epoch == 2
     assert results.best_json()["metrics"]["epochs_trained"] == 2
     assert results.accuracy(results.best_json()) is None
 
 
 def test_refit_twice_reads_the_first(snapshot, search):
-    first = begun(refitting_spec(search))
+    first = refitted(search)
     assert refit(search).folder == first.folder
     with snapshot.raises(UsageError):
         refit(search, seeds=2, address=NO_RAY)
@@ -259,8 +226,7 @@ def test_refit_twice_reads_the_first(snapshot, search):
 )
 def test_complete_refit_of_the_best_trial_is_the_model(tmp_path, end, more, asks, is_found):
     search = searched(tmp_path / "digits", FOUND, trainable=IMAGE_CLASSIFIER, refit=asks)
-    refitted = begun(refitting_spec(search), end=end)
-    link(search, refitted.name, REFITTED)
+    name = refitted(search, end=end, linked=True).name
     if more:
         writer = Writer(search.folder, resumed=True)
         [(lr, value)] = more.items()
@@ -268,11 +234,11 @@ def test_complete_refit_of_the_best_trial_is_the_model(tmp_path, end, more, asks
         writer.end()
     search = Results(search.folder)
     handed_over = best_model(search)
-    assert handed_over.results.name == (refitted.name if is_found else search.name)
+    assert handed_over.results.name == (name if is_found else search.name)
     assert ("refit" in show_json(search)) == is_found
     assert best_model(search, "00001").results.name == search.name
     if is_found:
-        assert refit_at_end(search, address=NO_RAY).name == refitted.name
+        assert refit_at_end(search, address=NO_RAY).name == name
 
 
 def test_refit_without_gpus_of_this_machine_is_refused(snapshot, search):
