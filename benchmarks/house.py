@@ -65,7 +65,7 @@ LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a lin
     "packages below tuner/": 11,
     "words of documentation": 23_410,
     "lines of the README": 220,
-    "mocks per 100 tests": 8.3,
+    "mocks per 100 tests": 8.6,
 }
 REPLACING = ("setattr", "setitem", "delattr", "delitem")
 

@@ -5,7 +5,6 @@ import pytest
 from tuner import errors
 from tuner.errors import (
     Fault,
-    InterruptedSearchError,
     SpecError,
     TunerError,
     UsageError,
@@ -34,10 +33,6 @@ def test_docstring_shows_every_error():
 )
 def test_exit_codes(names, code):
     assert {getattr(errors, name).exit_code for name in names.split()} == {code}
-
-
-def test_interrupted_search_has_the_shells_exit_code():
-    assert [InterruptedSearchError("m", signal).exit_code for signal in (2, 15)] == [130, 143]
 
 
 @pytest.mark.parametrize("name", ["SpecError", "UsageError", "JournalError", "CheckpointError"])

@@ -21,15 +21,6 @@ def test_ls_filters_and_chooses_columns(digits):
     assert "no name 'x' here" in str(call("ls", "--columns", "name,x").exception)
 
 
-def test_show_has_status_and_best(digits):
-    shown = fetch_json("show", "digits")
-    assert set(shown) == {"name", "status", "counts", "best"}
-    assert set(shown["counts"]) == {"completed", "stopped", "failed", "running", "interrupted"}
-    assert shown["best"]["trial_id"] == "00002"
-    assert "Best trial 00002, epoch 1 of 2" in call("show", "digits").stdout
-    assert call("show", digits).stdout
-
-
 def test_show_with_a_recorded_test_shows_it(digits):
     results = Results(digits)
     measured = {"trial_id": "00002", "epoch": 1, "test_accuracy": 0.875}

@@ -92,9 +92,7 @@ def test_unknown_name_is_exit_code_2_with_a_hint(digits, command):
     assert "did you mean 'digits'?" in str(done.exception)
 
 
-@pytest.mark.parametrize(
-    "arguments", [["ls"], ["show", "digits"], ["best", "digits"], ["validate", "digits"]]
-)
+@pytest.mark.parametrize("arguments", [["best", "digits"], ["validate", "digits"]])
 def test_no_colour_without_a_terminal(digits, arguments):
     done = tuner(*arguments)
     assert done.returncode == 0

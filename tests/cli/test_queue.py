@@ -1,7 +1,7 @@
 """tuner queue; tests/service/queue and tests/integration/test_queue.py have what it runs."""
 
 import pytest
-from commands import GOOD, call, fetch_json, refusal, text_of
+from commands import GOOD, call, fetch_json, text_of
 
 from tuner.cli import queue as command
 from tuner.errors import UsageError
@@ -23,12 +23,6 @@ def test_queue_add_stores_the_resolved_spec(here, spec):
     assert entry.spec["num_samples"] == 3
     assert entry.spec["scheduler"]["max_t"] == 1
     assert entry.spec["scheduler"]["grace_period"]  # what was left open is decided
-
-
-def test_queue_add_numbers_a_default_name(here, spec):
-    names = [call("queue", "add", spec).stdout for _ in range(3)]
-    assert names == ["mine\n", "mine-2\n", "mine-3\n"]
-    assert "has an entry 'mine'" in refusal("queue", "add", spec, "--name", "mine")
 
 
 def test_queue_add_keeps_module_paths(here, tmp_path_factory):

@@ -3,14 +3,10 @@
 import sys
 from pathlib import Path
 
-from commands import call, refusal
+from commands import call
 from synthetic import Writer, make_folder
 
 from tuner.reporting import tensorboard_server
-
-
-def test_serve_of_a_public_host_needs_tls(here):
-    assert "--insecure" in refusal("serve", "--host", "0.0.0.0")
 
 
 def test_serve_without_sdk_of_mcp_names_the_package(here, monkeypatch):

@@ -1,6 +1,4 @@
 import math
-import os
-import socket
 import subprocess
 
 import pytest
@@ -105,13 +103,6 @@ def test_fault_of_never_raises(good, changes):
     fault = fault_of(good | changes)
     needed = ["error"] if changes.get("status") == "failed" else []
     assert fault is None or any(f"`{field}`" in fault for field in [*changes, *needed])
-
-
-def test_owner_in_words_names_a_live_process():
-    words = owner_in_words(this_owner())
-    assert words.startswith(
-        f"another driver: pid {os.getpid()} on {socket.gethostname()}, since 20"
-    )
 
 
 def test_owner_in_words_of_a_dead_process():

@@ -199,14 +199,6 @@ def test_write_file_replaces_only_plain_files(snapshot, tmp_path, kind):
     assert set(tmp_path.iterdir()) <= {path, target}
 
 
-def test_create_file_refuses_an_existing_file(tmp_path):
-    create_file(tmp_path / "a.json", b"1")
-    with pytest.raises(FileExistsError):
-        create_file(tmp_path / "a.json", b"2")
-    assert (tmp_path / "a.json").read_bytes() == b"1"
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-
-
 def test_checkpoint_refuses_altered_files(snapshot, tmp_path):
     path = tmp_path / "state.pt"
     path.write_bytes(b"weights")

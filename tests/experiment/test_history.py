@@ -159,29 +159,12 @@ def test_last_end_of_a_trial_counts_and_may_say_that_it_is_done():
     assert [trial.done for trial in applied(*stories).trials.values()] == [True, False, True]
 
 
-def test_interrupt_marks_running_trials():
-    history = applied(BEGIN, start(1), end(1, "stopped"), start(2), report(2, 1, acc=0.5))
-    history.interrupt()
-    assert (history.status, history.trials["00002"].status) == ("interrupted", "interrupted")
-    assert +history.counts == {"stopped": 1, "interrupted": 1}
-    assert history.best == Best(0.5, "00002", 1, 0.5)
-    ended = applied(BEGIN, ("experiment_ended", None, {"status": "completed"}))
-    ended.interrupt()
-    assert ended.status == "completed"
-
-
 def test_pace_counts_from_the_last_start():
     first = [BEGIN, start(1), start(2), report(1, 1), report(2, 1), end(2, "completed")]
     assert applied(*first).pace == Pace(START + 2, 2, 2)
     assert applied(*first, RESUME).pace == Pace()
     again = [start(1), report(1, 2)]
     assert applied(*first, RESUME, *again).pace == Pace(START + 8, 1, 1)
-
-
-def test_history_keeps_only_requested_metrics():
-    history = applied(report(1, 1, acc=0.5, loss=1.0), report(1, 2, loss=0.9), metrics=["acc"])
-    assert [r.metrics for r in history.trials["00001"].results] == [{"acc": 0.5}, {}]
-    assert history.best == Best(0.5, "00001", 1, 0.5)
 
 
 STORIES = st.lists(

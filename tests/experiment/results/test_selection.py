@@ -83,17 +83,6 @@ def test_ranked_breaks_ties_by_trial_id():
     assert order == ["00009", "00010", "123456", "00011"]
 
 
-def test_ranked_excludes_unusable_trials():
-    trials = [
-        trial(1, [0.9], status="failed"),
-        trial(2, []),
-        trial(3, [math.nan]),
-        trial(4, [0.1], metric="accuracy"),
-        *(trial(5 + i, [0.5], status=status) for i, status in enumerate(("running", "stopped"))),
-    ]
-    assert [t.trial_id for _, t in ranked(trials, loss("max"), scope="last")] == ["00005", "00006"]
-
-
 @given(points_of_two)
 def test_front_has_what_no_other_beats(points):
     trials = [(point, TrialRecord(f"{n:05}", 0.0)) for n, point in enumerate(points)]

@@ -8,13 +8,6 @@ from tuner.reporting.advice.finding import Finding
 EDGE = Finding("edge", "high", "Seen 1.\x1b[31m", "It means 2.", "tuner best x", {"n": 3})
 
 
-def test_finding_as_dict_has_the_keys_of_the_contract():
-    shown = EDGE.as_dict()
-    assert [*shown] == ["kind", "severity", "evidence", "action"]
-    assert shown["evidence"]["n"] == 3
-    assert shown["action"] == {"command": "tuner best x"}
-
-
 def test_finding_as_text_has_three_printable_lines():
     seen, meaning, command = EDGE.as_text().split("\n")
     assert seen == "high: Seen 1. [31m"

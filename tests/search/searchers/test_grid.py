@@ -9,18 +9,6 @@ def grid_search(space, **settings):
     return GridSettings(space=space, **settings).build(0)
 
 
-def test_grid_gives_every_cell_then_ends():
-    search = grid_search({"a": "uniform(0, 1)", "b": "choice([1, 2])"}, points=2, order="rows")
-    cells = [search.suggest(str(i)) for i in range(5)]
-    assert cells == [
-        {"a": 0.0, "b": 1},
-        {"a": 0.0, "b": 2},
-        {"a": 1.0, "b": 1},
-        {"a": 1.0, "b": 2},
-        Searcher.FINISHED,
-    ]
-
-
 def test_grid_in_spread_order_begins_with_the_through_config():
     space = dict.fromkeys("abcd", "uniform(0, 1)")
     best = dict.fromkeys("abcd", 0.4)

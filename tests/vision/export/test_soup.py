@@ -1,7 +1,5 @@
 """One model of several trials, of real classifiers on the digits."""
 
-import re
-
 import pytest
 import torch
 from handed import CONFIG, trained
@@ -143,13 +141,6 @@ def test_export_of_an_ensemble_loads_predicts_and_converts(search, tmp_path, mon
     assert "An ensemble: the mean of the probabilities of the models of 2 trials" in card
 
 
-def test_export_of_the_best_trial_alone_is_its_own(search, tmp_path, monkeypatch):
-    forced(monkeypatch, "single")
-    done = soup(search, tmp_path / "model", top=2)
-    config = read_export(done.folder).config
-    assert (config.combined, config.trial_id) == (None, search.get_best_trial().trial_id)
-
-
 def test_soup_of_trials_that_take_other_pixels_leaves_them_out(tmp_path):
     configs = [{**CONFIG, "lr": lr, "dtype": dtype} for lr, dtype in PIXELS]
     results = trained(tmp_path / "x", configs=configs, spec=BY_LOSS)
@@ -165,23 +156,6 @@ def test_soup_measures_trials_of_other_views_as_the_best_evaluates(tmp_path):
     assert done.left_out == {}
     assert done.candidates[2].trials == ("00000", "00001")
     assert read_export(tmp_path / "model").config.input.mirrored
-
-
-def test_soup_of_folds_leaves_out_trials_that_have_trained_on_what_validates_the_best(tmp_path):
-    objective = {"metric": "val_loss", "mode": "min", "from_epoch": 1}
-    results = trained(
-        tmp_path / "x",
-        configs=[{**CONFIG, "lr": lr} for lr in (0.3, 0.29)],
-        spec={"objective": objective},
-        steps=(1, 2),
-        folds=2,
-        fold_epochs=1,
-    )
-    best = results.get_best_trial().trial_id
-    [left] = soup(results, top=5).left_out.items()
-    assert left[0] != best
-    pattern = r"not combined: it is of fold (\d), and has trained on images that validate fold (\d)"
-    assert {*re.fullmatch(pattern, left[1]).groups()} == {"1", "2"}
 
 
 @pytest.mark.parametrize(

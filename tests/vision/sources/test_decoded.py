@@ -169,13 +169,6 @@ def test_copies_are_in_one_split(flowers, tmp_path):
     assert len(chosen) > 1
 
 
-def test_info_counts_copies_in_two_splits_that_came_so(tmp_path):
-    for split, each in (("train", 9), ("test", 3)):
-        photos.write(tmp_path / "split" / split, each=each)
-    info = set_of(tmp_path / "split", tmp_path).info(tmp_path, split_seed=0)
-    assert info.copies == 9
-
-
 def test_info_lists_copies_of_another_label(photos_dir, tmp_path):
     shutil.copy(photos_dir / "rose/0002.jpg", photos_dir / "tulip/rose.jpg")
     info = set_of(photos_dir, tmp_path).info(tmp_path, split_seed=0)
