@@ -53,8 +53,19 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if INTEGRATION in item.path.parents:
             item.add_marker(pytest.mark.integration)
+    _skip_without_gpu([item for item in items if item.get_closest_marker("gpu")])
     if "PYTEST_XDIST_WORKER" in os.environ:  # what takes longest begins first
         items.sort(key=lambda item: INTEGRATION not in item.path.parents)
+
+
+def _skip_without_gpu(items):
+    """Skip them aloud on a machine without a CUDA device."""
+    if items:
+        import torch
+
+        missing = not torch.cuda.is_available()
+        for item in items:
+            item.add_marker(pytest.mark.skipif(missing, reason="needs a CUDA device: none here"))
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist

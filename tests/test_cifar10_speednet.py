@@ -41,6 +41,8 @@ def made(data_dir, *, config=CONFIG, device="cpu", world_size=1, **constants):
 
 
 class TestSpeedNetLearner(LearnerContract):
+    steps = 2
+
     @pytest.fixture(autouse=True)
     def find_data(self, data_dir):
         self.data_dir = data_dir
@@ -175,7 +177,6 @@ def test_missing_and_damaged_archives_are_refused(snapshot, tmp_path, monkeypatc
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
 def test_it_trains_in_half_precision_and_resumes_on_a_gpu(data_dir):
     learner, restored = (made(data_dir, device="cuda") for _ in range(2))
     assert {p.dtype for p in learner.model.parameters()} == {torch.half, torch.float32}

@@ -26,6 +26,8 @@ EXACT = {
 class TestDrawing(ClassifierContract):
     """Goes on from a checkpoint bit for bit, though it draws from every global generator."""
 
+    steps = 2
+
     def make(self, *, seed=0):
         config = {"lr": 0.1, "model_args": {"dropout": 0.4}}
         constants = {**TINY, "model": own("Drawing"), "model_args": {"width": 6}, "seed": seed}

@@ -46,6 +46,8 @@ class ClassifierContract(LearnerContract):
 
 
 class TestFolds(ClassifierContract):
+    steps = 2
+
     def make(self, *, seed=0):
         return tiny(seed=seed, folds=3, fold_epochs=2)
 
@@ -157,7 +159,6 @@ def test_trial_leaves_no_tensors():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
 def test_thirty_trials_on_a_gpu_leave_no_memory():
     device = torch.device("cuda")
 

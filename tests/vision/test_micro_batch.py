@@ -200,7 +200,6 @@ def test_evaluation_short_of_memory_continues_in_parts(monkeypatch, capsys):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
 def test_step_recovers_from_a_real_cuda_out_of_memory():
     """The limit is on what is reserved: segments that torch keeps, and cuBLAS' workspace."""
     device, large = torch.device("cuda"), {**EXACT, "width": 64, "batch_size": 49}

@@ -17,6 +17,8 @@ from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, pla
 
 
 class TestBayesOpt(LearningSearcherContract):
+    trials = 13  # three of them the slow model's
+
     def make(self, space=SPACE, **settings):
         return search_of("bayesopt", space, **settings)
 

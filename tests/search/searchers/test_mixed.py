@@ -8,6 +8,8 @@ from tuner.testing.searcher_contract import SPACE, LearningSearcherContract
 
 
 class TestMixed(LearningSearcherContract):
+    trials = 13  # three of them the slow models'
+
     def make(self, space=SPACE, **settings):
         return search_of("mixed", space, **settings)
 

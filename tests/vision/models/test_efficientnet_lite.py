@@ -12,12 +12,12 @@ from synthetic import read_document
 from tuner.vision.batches import normaliser
 from tuner.vision.catalog import model_info
 from tuner.vision.export.predict import predict
-from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.norms import shared_over_ranks, unshared_norms
 from tuner.vision.optimizer import depths_below_head
 from tuner.vision.transfer import head_of, load_weights
 from tuner.vision.weights import weights_named
 
+EXPORTED = ("head", True), ("all", False)
 SIZES = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
 
 
@@ -118,29 +118,21 @@ def settings_for(pets, **changes):
     return {"dataset": pets, "image_size": 33, "batch_size": 8, **shared, **changes}
 
 
-def test_head_and_all_layers_begin_alike(pets):
-    rates = {"lr": 1e-12, "optimizer": "adamw", "weight_decay": 0}
-    losses = []
-    for layers in ("head", "all"):
-        settings = settings_for(pets, train_layers=layers, epochs=1, **rates)
-        learner = ImageClassifier({}, settings)
-        learner.step()
-        losses.append(learner)
-    head, network = (learner.model.get_submodule("_fc").weight for learner in losses)
-    assert torch.allclose(head, network, atol=1e-6)
-
-
 @pytest.mark.parametrize(
-    ("layers", "levels"),
-    [("head", True), pytest.param("all", False, marks=pytest.mark.slow)],
+    ("layers", "levels", "kind"),
+    [
+        ("head", True, "torch-export-pixels"),
+        *(pytest.param(*how, "onnx-pixels", marks=pytest.mark.slow) for how in EXPORTED),
+    ],
 )
-def test_export_of_pretrained_network_predicts_as_its_onnx_file(pets, layers, levels, tmp_path):
-    pytest.importorskip("onnxruntime")
+def test_export_of_pretrained_network_predicts_as_its_file(pets, layers, levels, kind, tmp_path):
+    if kind == "onnx-pixels":
+        pytest.importorskip("onnxruntime")
     chosen = {"train_layers": layers, "levels": levels}
     settings = settings_for(pets, layer_decay=0.8, width=None, **chosen)
     config = {"lr": 0.01, "batch_size": settings.pop("batch_size")}
     results = trained(tmp_path / "results/pets", configs=[config], **settings)
-    folder = results.export(tmp_path / "model", formats=["onnx-pixels"])  # compares both
+    folder = results.export(tmp_path / "model", formats=[kind])  # compares both
     [first, *_] = predict(folder, [pets.removeprefix("folder:")])
     assert first.fault is None
     config = read_document(folder / "config.json")
