@@ -4,13 +4,11 @@ import pytest
 
 from tuner import errors
 from tuner.errors import (
-    Fault,
     SpecError,
     TunerError,
     UsageError,
     did_you_mean,
     translate_error,
-    unknown,
 )
 
 
@@ -38,32 +36,6 @@ def test_exit_codes(names, code):
 @pytest.mark.parametrize("name", ["SpecError", "UsageError", "JournalError", "CheckpointError"])
 def test_errors_of_values_are_value_errors(name):
     assert issubclass(getattr(errors, name), ValueError)
-
-
-def test_fault_text_has_key_rule_value_and_choices():
-    fault = Fault("a.b", "must be odd", 2, ("1", "3"))
-    assert str(fault) == "a.b: must be odd, got 2; available: 1, 3"
-    assert str(Fault("a", "is required")) == "a: is required"
-
-
-def test_fault_under_extends_the_key():
-    fault = Fault("b", "must be odd", 2, ("1", "3"))
-    assert fault.under("a") == Fault("a.b", "must be odd", 2, ("1", "3"))
-    assert fault.under("") == fault
-    assert Fault("", "is wrong").under("a.b").key == "a.b"
-
-
-def test_spec_error_counts_and_lists_faults():
-    first, second = Fault("a", "is required"), Fault("b", "must be odd", 2)
-    assert str(SpecError([first])) == "the spec has 1 fault:\n  a: is required"
-    error = SpecError(iter([first, second]), "x.yaml")
-    assert str(error).splitlines() == ["x.yaml has 2 faults:", f"  {first}", f"  {second}"]
-    assert error.faults == (first, second)
-
-
-def test_unknown_suggests_the_nearest_name():
-    fault = unknown("k", "search", "gird", ["random", "grid"])
-    assert str(fault) == "k: unknown search 'gird' (did you mean 'grid'?); available: grid, random"
 
 
 @pytest.mark.parametrize(

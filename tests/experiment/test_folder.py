@@ -80,19 +80,6 @@ def test_document_damaged_is_refused(tmp_path, content, snapshot):
     assert os.fspath(path) in str(caught.value)
 
 
-def test_write_is_atomic(tmp_path):
-    folder = ExperimentFolder(tmp_path)
-    with pytest.raises(FileNotFoundError):
-        folder.read("document.json")
-    folder.write("document.json", {"a": 1})
-    with pytest.raises(TypeError):
-        folder.write("document.json", {"a": object()})
-    assert folder.read("document.json") == {"a": 1}
-    folder.write("document.json", {"a": 2})
-    assert folder.read("document.json") == {"a": 2}
-    assert [file.name for file in tmp_path.iterdir()] == ["document.json"]
-
-
 def test_location_follows_from_the_path(tmp_path, monkeypatch):
     path = make_folder(tmp_path / "runs/digits")
     folder = ExperimentFolder(path)

@@ -79,15 +79,6 @@ def test_tries_wait_until_their_trials_begin():
     assert list(state.waiting(["00002", "00003", "00005", "00006", "00007"])) == []
 
 
-def test_changes_count_from_the_last_start():
-    first, second = (
-        control(1, "num-samples", num_samples=9),
-        control(2, "max-concurrent", max_concurrent=3),
-    )
-    assert steered(first, second).changes == {"num_samples": 9, "max_concurrent": 3}
-    assert steered(first, START, second).changes == {"max_concurrent": 3}
-
-
 def test_present_applies_controls_once():
     events = [
         control(1, "num-samples", num_samples=9),

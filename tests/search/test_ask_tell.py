@@ -127,20 +127,6 @@ def test_calls_after_the_end_record_nothing(spec):
     assert Results(spec.folder).spec.num_samples == 2
 
 
-def test_suggest_with_the_same_name_returns_the_same_trial(spec, tmp_path):
-    with AskTell(spec) as search:
-        first = search.suggest("a")
-        assert search.suggest("b") != first
-        assert search.suggest("a") == first
-        report(search, 0, 1)
-        with killed(spec.folder, tmp_path / "moved") as again:
-            assert suggested(again, client="a") == [("00000", 1)]
-            assert not report(again, 0, 1, 1.5)  # trained again
-            assert not report(again, 0, 2, 0.5)
-            assert [r.epoch for r in again.trial("00000").results] == [1, 2]
-            assert again.trial("00000").best.value == 0.5
-
-
 @pytest.mark.parametrize("name", ["", "x" * (LONGEST_CLIENT + 1), "a\nb"])
 def test_suggest_refuses_a_client_name_that_cannot_be_shown(snapshot, spec, name):
     with AskTell(spec) as search, snapshot.raises(UsageError):

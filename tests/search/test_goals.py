@@ -125,3 +125,10 @@ def test_spec_of_several_goals_that_cannot_work_is_refused(snapshot, tmp_path, c
 
 def test_several_goals_are_stopped_by_asha_unless_set(tmp_path):
     assert spec_of(tmp_path, scheduler={"max_t": 4}).scheduler.name == "asha"
+
+
+def test_several_goals_may_have_limits(tmp_path):
+    objective = spec_of(tmp_path, objective={"limits": ["ms < 9"], "from_epoch": 2}).objective
+    assert (objective.metric, objective.limits) == ("loss", ("ms < 9",))
+    assert objective.from_epoch == 2
+    assert [other.metric for other in objective.others] == ["ms"]

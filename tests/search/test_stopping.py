@@ -211,14 +211,6 @@ def test_early_end_after_errors_of_configs_with_one_choice_waits_for_another_cho
     assert search.failed(4, "no net a", config={"x": 1, "net": "b", "seed": 1}) == SAME_FAILURE
 
 
-def test_early_end_with_a_usable_report_goes_on():
-    search = Search()
-    search.failed(0, "a")
-    search.after("trial_started", trial_id="00009", config={})
-    search.after("result", trial_id="00009", epoch=1, metrics={"m": 0.5})
-    assert {search.failed(number, "a") for number in range(1, 9)} == {None}
-
-
 @pytest.mark.parametrize("uncounted", [{"limits": ["m < 0"]}, {"from_epoch": 2}])
 def test_early_end_with_reports_that_do_not_count_goes_on(uncounted):
     search = Search(objective=uncounted)

@@ -62,14 +62,6 @@ class Source(TuneSearcher):
         return [trial and trial["trial_id"] for trial in map(self.suggest, names)]
 
 
-def test_suggest_numbers_trials_up_to_the_total():
-    source = Source(Strategy(), total=3)
-    assert source.ids("abcd") == ["00000", "00001", "00002", None]
-    for name in "abc":
-        source.on_trial_complete(name, {"loss": 1.0})
-    assert source.suggest("e") == Searcher.FINISHED
-
-
 def test_trials_draw_seeds_of_their_own_from_that_of_the_experiment():
     def seeds(seed):
         tries = [Requested({"number": 9})]

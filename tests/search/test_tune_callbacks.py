@@ -125,19 +125,6 @@ def trials(tmp_path):
     return Trials(make_folder(tmp_path / "digits"))
 
 
-def test_recorder_journals_a_trial_in_order(trials):
-    trials.start(0)
-    trials.result(0, 1, saved(1))
-    trials.complete(0)
-    assert trials.events() == [
-        ("trial_started", "00000"),
-        ("result", "00000", 1),
-        ("checkpoint", "00000", 1),
-        ("trial_ended", "00000", "completed"),
-    ]
-    assert trials.seen == list(read(trials.folder))[1:]
-
-
 def test_recorder_journals_a_trial_at_its_own_end_as_done(trials):
     for number, epochs in enumerate((3, 3, 2, 2)):
         trials.start(number)
@@ -264,19 +251,11 @@ def test_recorder_of_a_full_disk_fails_the_search_and_no_trial(
     assert not list(trials.folder.glob("*.partial"))
 
 
-def test_recorder_of_a_sound_disk_fails_the_trial(trials):
-    before = set(trials.folder.iterdir())
-    trials.start(0)
-    trials.fail(0, kind="exception")
-    trials.complete(0)
-    assert trials.driver.error is None
-    assert trials.kinds() == ["trial_started", "trial_ended"]
-    assert set(trials.folder.iterdir()) == before
-
-
 def test_recorder_starts_and_retries_a_trial_that_dies_before_it_starts(trials):
+    before = set(trials.folder.iterdir())
     for _ in range(2):
         trials.die(2)
+    assert set(trials.folder.iterdir()) == before  # the disk was tried, and is sound
     started, ended = trials.events()
     assert started == ("trial_started", "00002")
     assert (ended[0], ended[3]["kind"]) == ("trial_ended", "crash")

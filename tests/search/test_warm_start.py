@@ -59,14 +59,9 @@ def skipping(earlier, strategy="grid", search=None, num_samples=9, **changes):
     return settled(build_spec({**raw, "search": search, "num_samples": num_samples, **changes}))
 
 
-def test_warm_start_has_finished_trials_with_their_values_by_epoch(earlier):
+def test_warm_start_has_finished_trials_of_an_experiment_by_name_or_path(earlier):
     warm_start = warm_start_of(spec_of(earlier))
-    assert [(t.trial_id, t.values, t.failed) for t in warm_start.trials] == [
-        ("00000", ((1, 0.5), (2, 0.6), (3, 0.7)), False),
-        ("00001", ((1, 0.2),), False),
-        ("00002", ((1, 0.9),), True),
-    ]
-    assert warm_start.trials[0].config == {"lr": 0.1, "momentum": 0.5}
+    assert [trial.trial_id for trial in warm_start.trials] == ["00000", "00001", "00002"]
     assert warm_start.notes == ("3 of the 3 finished trials of first are given",)
     assert warm_start_of(spec_of(earlier, warm_start=None)) is None
     named = spec_of(earlier, warm_start=str(earlier), storage="elsewhere")

@@ -45,11 +45,6 @@ def test_parse_bool_for_number_is_refused():
     assert faults(name="x", rate=False) == ["rate: must be a number, got False"]
 
 
-def test_settings_are_frozen():
-    with pytest.raises(ValueError, match="frozen"):
-        parse(Outer, {"name": "x"})[0].name = "y"
-
-
 @pytest.mark.parametrize(
     "values",
     [

@@ -7,7 +7,6 @@ import pytest
 from fresh import ran
 
 from tuner.spec.experiment import build_spec
-from tuner.spec.settings import FaultsError
 from tuner.vision import datasets, models, sources
 from tuner.vision.catalog import (
     DATASETS,
@@ -18,7 +17,6 @@ from tuner.vision.catalog import (
     dataset_info,
     decoded_before,
     describe,
-    model_info,
     pinned,
     short_name,
 )
@@ -42,14 +40,6 @@ def test_catalog_has_each_file_without_underscore(package, names):
     files = {path.stem for path in Path(package.__path__[0]).glob("[!_]*.py")}
     assert names == files
     assert len(files) >= 2
-
-
-def test_model_info_of_shipped_and_foreign_references(snapshot):
-    assert model_info("cnn") is MODELS["cnn"]
-    assert not any(info.foreign for info in MODELS.values())
-    assert model_info("a.b:Net").foreign
-    with snapshot.raises(FaultsError):
-        model_info("cn")
 
 
 @pytest.mark.parametrize(

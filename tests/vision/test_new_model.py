@@ -142,12 +142,6 @@ def test_summary_has_shapes_and_parameters_of_stages():
     assert summary["mib"] == pytest.approx(4 * total / 2**20)
 
 
-def test_summary_leaves_out_frozen_parameters():
-    settings = blueprint_of(ClassifierSettings(model="cnn", width=4))
-    summary = summary_of(settings, frozen=("features",))
-    assert summary["trainable"] == 170 < summary["parameters"]
-
-
 def test_summary_opens_containers_but_no_blocks():
     names = [each["name"] for each in summary_of(shipped_plan("resnet20", norm="batch"))["stages"]]
     assert names[0] == "stem"

@@ -141,11 +141,6 @@ def test_check_settings_names_the_key_beyond_its_bound(key, values):
     assert keys(**values) == [key]
 
 
-def test_check_settings_reports_all_faults_at_once():
-    faults = keys(model="net", dataset="digits", lr=-1, norm="batch", cutout=99, nope=1)
-    assert sorted(faults) == ["cutout", "lr", "model", "nope", "norm"]
-
-
 def test_check_settings_rejects_a_model_for_other_images():
     (fault,) = check_settings({"model": "net"})
     taking = {n for n, info in MODELS.items() if info.takes(channels=1, image_size=8)}

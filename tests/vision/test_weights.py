@@ -12,7 +12,7 @@ import pytest
 import torch
 from own_networks import import_torchvision
 
-from tuner.errors import CheckpointError, DataError, UsageError
+from tuner.errors import CheckpointError, DataError
 from tuner.vision.models._foreign import NETWORKS
 from tuner.vision.models._torchvisions import network
 from tuner.vision.weights import (
@@ -116,11 +116,6 @@ def test_weights_of_prefers_a_file_that_is_here(folder):
     newer = weights_named("resnet50")
     assert weights_of("torchvision:resnet50", f"{newer.sha256}00") == newer
     assert weights_of("torchvision:resnet50", f"{older.sha256}00") == older
-
-
-def test_weights_named_rejects_unknown_name(snapshot):
-    with snapshot.raises(UsageError):
-        weights_named("resnet5")
 
 
 def test_fetch_downloads_once(server, folder):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tuner.errors import JournalError
 from tuner.experiment.remote import segments
 from tuner.experiment.remote.objects import Objects
-from tuner.experiment.remote.segments import Segment, Uploader, chain, fetch
+from tuner.experiment.remote.segments import Segment, Uploader, fetch
 
 
 @pytest.fixture
@@ -35,18 +35,6 @@ def append(path, *lines):
 def hold(store, generation, at=0):
     """What a lock of this generation is to a reader."""
     store.create(f"lock/{generation:06}.json", b'{"at": %d}' % at)
-
-
-def test_upload_appends_new_lines(store, journal):
-    up = Uploader(store, journal, 1)
-    assert up.upload() == 0
-    append(journal, b"one\n")
-    assert up.upload() == 4
-    append(journal, b"two\n", b"three\n")
-    assert up.upload() == 10
-    assert up.upload() == 0
-    assert fetch(store).data == b"one\ntwo\nthree\n"
-    assert [s[1:] for s in chain(segments.listed(store))] == [(0, 4), (4, 14)]
 
 
 def test_upload_after_a_lost_answer_repeats(store, journal):

@@ -5,9 +5,8 @@ from stories import SPACE, odd, search
 from synthetic import ended
 
 from tuner.errors import NoUsableTrialError, UsageError
-from tuner.experiment.results.comparison import Comparison, Curve, curve_of
+from tuner.experiment.results.comparison import Comparison
 from tuner.experiment.results.results import Results
-from tuner.spec.sections import Objective
 
 
 def experiment(folder, values, *, strategy="random", seed=0, **spec):
@@ -45,26 +44,11 @@ def test_comparison_ranks_strategies_at_equal_epochs_and_seeds(six):
     assert less.n == 3
     assert less.mean == pytest.approx(-0.101)
     assert less.is_settled
+    shown = json.loads(json.dumps(comparison.as_dict(), allow_nan=False))["strategies"][1]
+    assert shown["difference"]["told_apart"] is True
+    assert shown["experiments"][0]["steps"] == {"epochs": [[1, 0.5], [2, 0.6], [3, 0.9]]}
     unpaired = Comparison([six[0], six[3]])  # random of seed 0, hyperopt of seed 1
     assert unpaired.difference(unpaired.sides[1]) is None
-
-
-def test_as_dict_is_json(six):
-    shown = json.loads(json.dumps(Comparison(six).as_dict(), allow_nan=False))
-    assert [side["strategy"] for side in shown["strategies"]] == ["hyperopt", "random"]
-    first, random = shown["strategies"]
-    assert first["difference"] is None
-    assert random["difference"]["told_apart"] is True
-    assert random["at"]["epochs"]["n"] == 3
-    assert random["experiments"][0] == {
-        "name": "random0",
-        "seed": 0,
-        "best": 0.9,
-        "trials": 3,
-        "epochs": 3,
-        "seconds": 10,
-        "steps": {"epochs": [[1, 0.5], [2, 0.6], [3, 0.9]]},
-    }
 
 
 def test_notes_name_differing_settings(snapshot, tmp_path):
@@ -110,14 +94,3 @@ def test_sides_average_specs_equal_but_for_the_seed(tmp_path):
     assert best.best.mean == pytest.approx(0.85)
     assert (other.label, other.best.n, other.best.mean) == ("random (b)", 1, 0.5)
     assert [s["label"] for s in comparison.as_dict()["strategies"]] == [best.label, other.label]
-
-
-def test_curve_of_counts_the_epochs_of_all_trials_in_the_order_of_reports(writer):
-    writer.trial(0, [0.5, 0.7, 0.6])
-    writer.trial(1, [0.99], error=("nan", "m"))
-    writer.trial(3, [0.6], end=None)
-    writer.trial(2, [0.9])
-    writer.kill()
-    history = writer.results.history
-    objective = Objective(metric="val_accuracy", mode="max")
-    assert curve_of(history, objective) == Curve((1, 2, 6), (0.5, 0.7, 0.9), 6)

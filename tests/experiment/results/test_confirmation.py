@@ -46,16 +46,6 @@ def test_confirmation_chooses_the_best_mean(search):
     assert confirmation.first_searched.trial_id == "00001"
 
 
-def test_leaders_with_failed_seeds_come_last(search):
-    retrained(search, [[0.99, None], [0.5, 0.6], [None, None]])
-    confirmation = confirmation_of(search)
-    assert [leader.trial_id for leader in confirmation.leaders] == ["00002", "00001", "00000"]
-    assert [len(leader.values) for leader in confirmation.leaders] == [2, 1, 0]
-    last = confirmation.leaders[2]
-    assert (last.mean, last.optimism, last.difference) == (None, None, None)
-    assert len(best_json(search, top=3)) == 3
-
-
 def test_confirmation_of_failed_trials_is_none(snapshot, search):
     results = retrained(search, [[None, None]])
     with snapshot.raises(NoUsableTrialError):

@@ -12,6 +12,7 @@ def test_finding_as_text_has_three_printable_lines():
     seen, meaning, command = EDGE.as_text().split("\n")
     assert seen == "high: Seen 1. [31m"
     assert (meaning, command) == ("  It means 2.", "  $ tuner best x")
+    assert EDGE.as_dict()["evidence"]["n"] == 3
 
 
 def test_finding_examples_hold():

@@ -37,14 +37,6 @@ def test_settings_that_cannot_work_are_refused(snapshot, raw):
     snapshot("\n".join(map(str, faults)))
 
 
-def test_rungs_multiply_from_the_grace_period():
-    assert asha(10, 1, 3).rungs() == (1, 3, 9)
-    assert asha(9, 1, 3).rungs() == (1, 3)
-    assert asha(1000, 1, 10).rungs() == (1, 10, 100)
-    assert asha(5, 5, 2).rungs() == asha(5, 5, 1.0000000000000002).rungs() == ()
-    assert len(asha(10**9, 1, 1.3).rungs()) < 100
-
-
 unequal = st.lists(st.tuples(st.integers(0, 9), losses), max_size=120, unique_by=lambda x: x[1])
 
 
@@ -135,9 +127,5 @@ def test_rungs_with_equal_losses_stop_by_lot(reduction_factor):
     assert share(chance) <= 1 / reduction_factor + 0.05  # with factor 2, Ray's lets them all go on
 
 
-def test_lot_of_depends_on_the_trial_alone():
-    lots = [lot_of(f"{number:05}") for number in range(1000)]
-    assert len(set(lots)) == 1000
-    assert all(0 <= lot < 1 for lot in lots)
-    assert np.mean(lots) == pytest.approx(0.5, abs=0.03)
+def test_lot_of_a_trial_stays_the_same_between_versions():
     assert lot_of("00007") == pytest.approx(0.1849796, abs=1e-6)
