@@ -83,14 +83,12 @@ def test_document_damaged_is_refused(tmp_path, content, snapshot):
 def test_location_follows_from_the_path(tmp_path, monkeypatch):
     path = make_folder(tmp_path / "runs/digits")
     folder = ExperimentFolder(path)
-    assert (folder.name, folder.storage, folder.is_remote) == ("digits", str(path.parent), False)
     assert (folder.location, folder.locate("report.html")) == (str(path), f"{path}/report.html")
     monkeypatch.chdir(path)
     assert (ExperimentFolder(".").name, ExperimentFolder(".").storage) == (
         "digits",
         str(path.parent),
     )
-    assert folder.fetch("trials/00000/log.txt") == path / "trials/00000/log.txt"
 
 
 def test_remove_and_rename_refuse_links(snapshot, tmp_path):

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from synthetic import OWNER, START, Clock
 
 from tuner.experiment.estimate import curve_of
-from tuner.experiment.history import History, Pace, fold
+from tuner.experiment.history import History, fold
 from tuner.experiment.trials import Best, CheckpointRecord, Report, TrialError
 from tuner.spec.sections import Objective
 
@@ -157,14 +157,6 @@ def test_last_end_of_a_trial_counts_and_may_say_that_it_is_done():
     stories = [done, end(1, "completed"), report(2, 1, acc=0.5), end(2, "completed")]
     stories += [report(3, 1, acc=0.5), end(3, "completed", done=True)]
     assert [trial.done for trial in applied(*stories).trials.values()] == [True, False, True]
-
-
-def test_pace_counts_from_the_last_start():
-    first = [BEGIN, start(1), start(2), report(1, 1), report(2, 1), end(2, "completed")]
-    assert applied(*first).pace == Pace(START + 2, 2, 2)
-    assert applied(*first, RESUME).pace == Pace()
-    again = [start(1), report(1, 2)]
-    assert applied(*first, RESUME, *again).pace == Pace(START + 8, 1, 1)
 
 
 STORIES = st.lists(

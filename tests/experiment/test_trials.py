@@ -15,14 +15,6 @@ from tuner.experiment.trials import (
 from tuner.spec.sections import Objective
 
 
-@pytest.mark.parametrize(
-    ("config", "seed", "of_all", "trained"),
-    [({}, None, 3, 3), ({}, 5, 3, 5), ({"seed": 7}, 5, 3, 7), ({}, None, None, None)],
-)
-def test_trained_with_prefers_the_trials_seed(config, seed, of_all, trained):
-    assert TrialRecord("00001", 0.0, config, seed=seed).trained_with(of_all) == trained
-
-
 def test_duration_excludes_gaps():
     runs = [Run(0.0, 2.0), Run(10.0, 13.0), Run(20.0, 19.0)]  # a clock was set back
     assert TrialRecord("00001", 0.0, runs=runs).duration_s == 5.0

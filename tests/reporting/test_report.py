@@ -13,7 +13,6 @@ from tuner.reporting.optuna_study import frozen_trials
 from tuner.reporting.report import (
     RankedTrials,
     Report,
-    RungCount,
     fence_of,
     importances,
     leading,
@@ -60,16 +59,6 @@ def test_report_provenance_is_complete(tmp_path):
     assert set(provenance["report_made_by"]) == {"tuner", "optuna", "plotly"}
 
 
-def test_rungs_count_the_trials_that_reached_them_and_stopped_there(writer):
-    trials = [(1, "stopped"), (2, "stopped"), (10, "completed"), (1, "failed"), (1, "stopped")]
-    for number, (epochs, end) in enumerate(trials):
-        error = ("nan", "m") if end == "failed" else None
-        writer.trial(number, [0.5] * epochs, end=end, error=error)
-    writer.end()
-    rungs = Report(writer.results).rungs
-    assert rungs == [RungCount(1, 5, 2), RungCount(2, 2, 1), RungCount(4, 1, 0), RungCount(8, 1, 0)]
-
-
 def test_rungs_leave_out_trials_that_a_user_stopped(writer):
     writer.trial(0, [0.5], end=None)
     writer.add("trial_ended", trial_id="00000", status="stopped", control="1")
@@ -80,18 +69,6 @@ def test_rungs_leave_out_trials_that_a_user_stopped(writer):
 
 def ranked(results):
     return ranked_trials(results, {t.user_attrs["trial_id"]: t for t in frozen_trials(results)})
-
-
-def test_ranked_trials_are_ordered_by_best_value(tmp_path):
-    results = search(tmp_path / "x", 12)
-    trials = ranked(results)
-    ids = [trial.user_attrs["trial_id"] for trial in trials.trials]
-    assert ids == [trial.trial_id for trial in results.top()]
-    assert len(ids) == 11
-    assert {trial.state.name for trial in trials.trials} == {"COMPLETE"}
-    assert trials.trials[0].value == max(trial.value for trial in trials.trials)
-    assert trials.varying == ["lr", "momentum", "width"]
-    assert (trials.fence, trials.outside) == (None, 0)
 
 
 def test_ranked_trials_are_fenced_and_escaped(tmp_path):

@@ -258,29 +258,36 @@ def test_finished_after_a_change_before_a_kill_is_none_until_trials_are_longer(w
         assert finished(writer.folder, more).trials[trial_id].last_epoch == 4
 
 
-def test_finished_of_a_search_with_its_target_is_none_only_under_another(writer, files):
-    writer.trial(0, [0.5])
-    writer.add("experiment_ended", status="completed", reason="target")
+@pytest.mark.parametrize(
+    ("reason", "value", "over", "left"),
+    [
+        (
+            "target",
+            0.4,
+            (Extension(add_samples=1), Extension(changes={"stop.target": 0.45})),
+            [Extension(changes={"stop.target": target}) for target in (0.6, None)],
+        ),
+        (
+            "utility",
+            0.4,
+            (),
+            (Extension(changes={"stop.utility": 0.3}), Extension(retry_failed=True)),
+        ),
+    ],
+)
+def test_finished_of_a_search_that_its_rule_ended_is_none_only_under_changes(
+    writer, files, reason, value, over, left
+):
+    writer.trial(0, [0.5], end="completed" if reason == "target" else "interrupted")
+    writer.add("experiment_ended", status="completed", reason=reason)
     writer.kill()
     document = files.document()
-    document["spec"]["stop"] = {"target": 0.4}
+    document["spec"]["stop"] = {reason: value}
     (writer.folder / "experiment.json").write_text(json.dumps(document))
-    for more in (Extension(), Extension(add_samples=1), Extension(changes={"stop.target": 0.45})):
+    for more in (Extension(), *over):
         assert finished(writer.folder, more) is not None
-    for target in (0.6, None):
-        assert finished(writer.folder, Extension(changes={"stop.target": target})) is None
-
-
-def test_finished_of_a_search_that_expects_little_is_none_only_under_changes(writer, files):
-    writer.trial(0, [0.5], end="interrupted")
-    writer.add("experiment_ended", status="completed", reason="utility")
-    writer.kill()
-    document = files.document()
-    document["spec"]["stop"] = {"utility": 0.4}
-    (writer.folder / "experiment.json").write_text(json.dumps(document))
-    results = finished(writer.folder, Extension())
-    assert "expects little more, nothing is left to do; for smaller gains: " in nothing_left(
-        results
-    )
-    for more in (Extension(changes={"stop.utility": 0.3}), Extension(retry_failed=True)):
+    for more in left:
         assert finished(writer.folder, more) is None
+    if reason == "utility":
+        text = nothing_left(finished(writer.folder, Extension()))
+        assert "expects little more, nothing is left to do; for smaller gains: " in text

@@ -12,7 +12,6 @@ from tuner.experiment.results.selection import (
     best_epoch,
     front_of,
     hypervolume,
-    ranked,
     score,
 )
 from tuner.experiment.trials import Report, TrialRecord
@@ -75,12 +74,6 @@ def test_best_epoch_is_the_first_best(values, mode):
     assert (result is None) == (top is None)
     assume(result is not None)
     assert result == next(epoch for epoch, value in values if value == top)
-
-
-def test_ranked_breaks_ties_by_trial_id():
-    trials = [trial(10, [0.5]), trial(9, [0.5]), trial(123456, [0.5]), trial(11, [0.25])]
-    order = [t.trial_id for _, t in ranked(trials, loss("max"))]
-    assert order == ["00009", "00010", "123456", "00011"]
 
 
 @given(points_of_two)
