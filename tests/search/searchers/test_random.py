@@ -49,9 +49,11 @@ def test_random_search_leaves_out_forbidden_and_repeated_points():
 
 def test_random_search_of_complete_points_imports_no_slow_part_of_scipy():
     code = """
-        import experiments.digits
+        from experiments.digits import DIGITS_CNN, experiment
         from tuner.spec.validation import validate
-        spec = validate(experiments.digits.experiment())
+        search = {"strategy": "random", "space": DIGITS_CNN}
+        spec = validate(experiment().replace(search=search))
+        assert spec.search.points_to_evaluate
         spec.search.build(0, objective=spec.objective, max_t=10)
     """
     assert not {"scipy.stats", "scipy.optimize"} & ran(code).modules
