@@ -30,7 +30,8 @@ def test_edge_names_the_side_and_extends_the_domain(best, side, domain):
 )
 def test_edge_extends_a_domain_to_what_the_classifier_takes(domain, expected):
     space = {**SPACE, "crop_padding": domain}  # at most half of an image of 8 px
-    made = record(around(0.5, 0.5, 1.2), trainable=IMAGE_CLASSIFIER, search={"space": space})
+    search = {"strategy": "random", "space": space}
+    made = record(around(0.5, 0.5, 1.2), trainable=IMAGE_CLASSIFIER, search=search)
     edges = [finding.figures["domain"] for finding in space_findings(made)]
     assert edges == expected
 
