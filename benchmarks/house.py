@@ -42,8 +42,8 @@ unlock update upload validate visit visualize wait walk warn wrap write yield
 """
 PREPOSITIONS = ("of", "in", "at", "by", "with", "from", "to", "for", "after", "before", "on")
 LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a line may only fall
-    "tuner: expressions": 155_550,
-    "tuner: statements": 27_970,
+    "tuner: expressions": 155_800,
+    "tuner: statements": 28_010,
     "tuner: expressions a line": 4.27,
     "tuner: parallel assignments": 18.5,
     "tuner: without a verb first, %": 71.8,
@@ -54,8 +54,8 @@ LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a lin
     "tests: parallel assignments": 8.3,
     "tests: without a verb first, %": 31.1,
     "tests: with a preposition last, %": 2.8,
-    "benchmarks: expressions": 21_150,
-    "benchmarks: statements": 3410,
+    "benchmarks: expressions": 21_320,
+    "benchmarks: statements": 3440,
     "benchmarks: expressions a line": 4.95,
     "benchmarks: parallel assignments": 21.0,
     "benchmarks: without a verb first, %": 76.7,
@@ -63,7 +63,7 @@ LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a lin
     "modules": 263,
     "modules of benchmarks": 29,
     "packages below tuner/": 11,
-    "words of documentation": 23_430,
+    "words of documentation": 23_450,
     "lines of the README": 220,
     "mocks per 100 tests": 8.6,
 }

@@ -6,7 +6,8 @@ failed or not begun, and trials of every status; where two of these meet is wher
 
 import json
 from dataclasses import dataclass
-from math import exp
+from math import exp, sqrt
+from statistics import NormalDist
 
 from click.testing import CliRunner
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ METRICS = ("val_accuracy", "ms")
 STATUSES = ("completed", "stopped", "interrupted", "failed", None)
 LIMITS = ("ms <= 5", "val_accuracy < 0.9", "ms <= 5 and val_accuracy >= 0.2")
 DEFAULT = {"lr": 0.1}
+IMAGES = 100  # that validate
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Story:
     domain: str
     trials: list[Trial]
     choose: str = "best_epoch"
+    has_default: bool = False  # trial 0 has the first of points_to_evaluate
 
     def allows(self, report):
         allowed = {
@@ -96,7 +99,20 @@ class Story:
             if trial.status != "failed" and counted:
                 worth, epoch, loss = self.named(counted)
                 found.append((round(worth, 12), number, epoch, self.sign * loss))
-        return [(number, epoch, value) for _, number, epoch, value in sorted(found)]
+        found.sort()
+        if found and self.has_default and self.choose == "estimate":
+            leader = found[0][0]
+            found.sort(key=lambda each: each[1] != 0 or not self.is_close(each[0], leader))
+        return [(number, epoch, value) for _, number, epoch, value in found]
+
+    def is_close(self, default, leader):
+        """Whether the default's worth is in Wilson's interval of half a standard error."""
+        share = self.sign * leader
+        squared = NormalDist().inv_cdf(1.383 / 2) ** 2
+        centre = share + squared / (2 * IMAGES)
+        reach = sqrt(squared * (share * (1 - share) / IMAGES + squared / (4 * IMAGES**2)))
+        scale = 1 + squared / IMAGES
+        return abs(self.sign * default - centre / scale) <= reach / scale
 
     def best(self):
         """(trial number, epoch, value) of the best report that counts, or None."""
@@ -142,6 +158,7 @@ STORIES = st.builds(
     domain=st.sampled_from(["uniform(0.01, 1)", "uniform(0.01, 1, prior=0.2)"]),
     trials=st.lists(trials(), min_size=1, max_size=14),
     choose=st.sampled_from(["estimate", "best_epoch"]),
+    has_default=st.booleans(),
 )
 
 
@@ -164,18 +181,19 @@ def written(story, folder, *, content=lambda number, epoch: b"weights", **spec):
     writer = Writer(make_folder(folder, **spec_of(story) | spec))
     path = folder / "experiment.json"
     document = read_document(path)
-    path.write_text(json.dumps(document | {VALIDATION: {"images": 100, "baseline": 0.1}}))
+    path.write_text(json.dumps(document | {VALIDATION: {"images": IMAGES, "baseline": 0.1}}))
     for number, trial in enumerate(story.trials):
-        write_trial(writer, number, trial, content)
+        origin = {"origin": "initial"} if number == 0 and story.has_default else {}
+        write_trial(writer, number, trial, content, **origin)
     writer.end()
     return Results(folder)
 
 
-def write_trial(writer, number, trial, content):
+def write_trial(writer, number, trial, content, **fields):
     """Journal a trial of a story; the first trial has the default config."""
     failed = ("exception", "ValueError: no") if trial.status == "failed" else None
     config = DEFAULT if number == 0 else trial.config
-    trial_id = writer.trial(number, trial.reports, config=config, end=None)
+    trial_id = writer.trial(number, trial.reports, config=config, end=None, **fields)
     for epoch in trial.checkpoints:
         writer.checkpoint(trial_id, epoch, content(number, epoch))
     if trial.status:

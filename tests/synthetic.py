@@ -84,10 +84,12 @@ class Writer:
         self.events.append(self.journal.append(event, **fields))
         return self.events[-1]
 
-    def trial(self, number, values=(), *, end=COMPLETED, error=None, config=None, first=1):
+    def trial(
+        self, number, values=(), *, end=COMPLETED, error=None, config=None, first=1, **fields
+    ):
         """A trial that reports `values` (val_accuracy, or dicts of metrics) and ends as `end`."""
         trial_id = f"{number:05}"
-        self.add(TRIAL_STARTED, trial_id=trial_id, config=config or {"lr": 10.0**-number})
+        self.add(TRIAL_STARTED, trial_id=trial_id, config=config or {"lr": 10.0**-number}, **fields)
         for epoch, value in enumerate(values, start=first):
             metrics = value if isinstance(value, dict) else {"val_accuracy": value}
             self.add(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)

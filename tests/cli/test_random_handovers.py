@@ -125,12 +125,12 @@ def test_confirmation_chooses_what_a_plain_reading_chooses(
         writer.add("trial_ended", trial_id=trial_id, **how)
         counted = story.counted(reports)
         if is_completed and counted:
-            _, epoch, loss = story.named(counted)
-            values[leader][number] = loss, epoch
+            worth, epoch, loss = story.named(counted)
+            values[leader][number] = loss, epoch, round(worth, 12)
     writer.end()
 
     def rank(leader):
-        mean = sum(value for value, _ in values[leader].values()) / len(values[leader])
+        mean = sum(value for value, *_ in values[leader].values()) / len(values[leader])
         return -len(values[leader]), round(mean, 9), leader
 
     confirmed = [leader for leader in range(len(leaders)) if values[leader]]
@@ -140,11 +140,11 @@ def test_confirmation_chooses_what_a_plain_reading_chooses(
         assert json.loads(output)["trial_id"] == f"{story.best()[0]:05}"
         return
     chosen = min(confirmed, key=rank)
-    number = min(values[chosen], key=lambda number: (values[chosen][number][0], number))
+    number = min(values[chosen], key=lambda number: (values[chosen][number][2], number))
     epoch = values[chosen][number][1]
     shown = json.loads(output)
     assert shown["shown"] == "confirmed"
-    mean = story.sign * sum(v for v, _ in values[chosen].values()) / len(values[chosen])
+    mean = story.sign * sum(v for v, *_ in values[chosen].values()) / len(values[chosen])
     assert isclose(shown["confirmed"]["mean"], mean)
     ties = [leader for leader in confirmed if rank(leader)[:2] == rank(chosen)[:2]]
     assert shown["trial_id"] in {f"{leaders[leader][0]:05}" for leader in ties}
@@ -166,13 +166,13 @@ def test_refit_trains_what_a_plain_reading_finds(story, folds, number, tmp_path_
     assume(best and number < len(story.trials))
     trial_id = None if number < 0 else str(number)
     chosen = best[0] if number < 0 else number
-    reports = [*enumerate(story.trials[chosen].reports, 1)]
-    counted = [(epoch, report) for epoch, report in reports if story.counts(epoch, report)]
-    if not reports:
+    losses = [story.sign * report["val_accuracy"] for report in story.trials[chosen].reports]
+    if not losses:
         with pytest.raises(UsageError, match="never reported"):
             refitting_spec(results, trial_id=trial_id)
         return
-    value, epoch = min((story.sign * r["val_accuracy"], e) for e, r in counted or reports)
+    counted = story.counted(story.trials[chosen].reports)
+    _, epoch, value = story.named(counted or [*enumerate(losses, 1)])
     spec = refitting_spec(results, trial_id=trial_id)
     assert [*spec.search.configs] == [config_of(story, chosen)]
     assert (spec.refits.trial_id, spec.refits.epoch) == (f"{chosen:05}", epoch)
@@ -326,7 +326,8 @@ def test_comparison_takes_the_values_that_a_plain_reading_takes(stories, limits,
         for number, trial in enumerate(story.trials):
             for epoch in range(len(trial.reports)):
                 shorter = replace(trial, reports=trial.reports[: epoch + 1])
-                best = replace(story, trials=[*story.trials[:number], shorter]).best()
+                begun = [*story.trials[:number], shorter]
+                best = replace(story, trials=begun, has_default=False).best()
                 steps.append(story.sign * best[2] if best else None)
         curves.append(steps)
     usable = [curve for curve in curves if curve and curve[-1] is not None]

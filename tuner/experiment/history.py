@@ -32,9 +32,13 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
     Event,
 )
+from tuner.experiment.results.statistics import interval_on_new_images
 from tuner.experiment.steered import REQUESTED, Steered
 from tuner.experiment.trials import Best, CheckpointRecord, Report, Run, TrialError, TrialRecord
 from tuner.spec.sections import Objective
+
+DEFAULT_ID = "00000"  # the trial of the first of `points_to_evaluate`
+_HALF_AN_ERROR = 0.383  # the level of an interval of half a standard error on either side
 
 
 @dataclass(slots=True)
@@ -54,7 +58,8 @@ class History:
     """An experiment's status, trials and times, up to the last applied event.
 
     objective: keeps `best` up to date; failed trials are left out, and reports beyond its limits.
-    metrics: the only ones to keep, to save memory.
+    metrics: the only ones to keep, to save memory. images: how many the objective is measured on,
+    as experiment.json has it under "validation".
 
     A trial without an end is "running" until a later `experiment_started`, then "interrupted". The
     last of several ends counts. runs: of each driver. ended_by, never_started: as in
@@ -62,7 +67,11 @@ class History:
     """
 
     def __init__(
-        self, objective: Objective | None = None, *, metrics: Collection[str] | None = None
+        self,
+        objective: Objective | None = None,
+        *,
+        metrics: Collection[str] | None = None,
+        images: object = None,
     ) -> None:
         self.status = RUNNING
         self.trials: dict[str, TrialRecord] = {}
@@ -74,12 +83,38 @@ class History:
         self.resumed = 0
         self.runs: list[Run] = []
         self.pace = Pace()
-        self.best: Best | None = None
+        self.leader: Best | None = None
         self.steered = Steered()
         self._objective = objective
+        self._images = images
         self._sign = objective.sign if objective else 0
         self._metrics = None if metrics is None else frozenset(metrics)
         self._reopened: dict[str, str] = {}  # their journaled statuses, until they start again
+
+    @property
+    def best(self) -> Best | None:
+        """The best epoch of all trials: the leader's, or that of the default config.
+
+        The default config, the first of `points_to_evaluate`, is the best one unless the leader is
+        better by half a standard error: what validates better by less is often worse on new data.
+        """
+        default = self._default()
+        if self.leader is None or default is None or self._objective is None:
+            return self.leader
+        bounds = interval_on_new_images(
+            self._objective.metric, self.leader.estimate, self._images, level=_HALF_AN_ERROR
+        )
+        if bounds and bounds[0] <= default.estimate <= bounds[1]:
+            return default
+        return self.leader
+
+    def _default(self) -> Best | None:
+        """The best epoch of the default config, if it is the one to beat."""
+        default = self.trials.get(DEFAULT_ID)
+        is_to_beat = self._objective is not None and self._objective.choose == "estimate"
+        if default is None or not is_to_beat or default.origin != "initial":
+            return None
+        return None if default.status == FAILED else default.best
 
     @property
     def duration_s(self) -> float:
@@ -239,10 +274,10 @@ class History:
         self._find_best_of_all()
 
     def _find_best_of_all(self) -> None:
-        self.best = None
+        self.leader = None
         for trial in self.trials.values():
             if trial.best is not None and trial.status != FAILED:
-                self.best = self._better(self.best, trial.best)
+                self.leader = self._better(self.leader, trial.best)
 
     def _report(self, trial: TrialRecord, event: Event) -> None:
         metrics, epoch = self._remembered(event), event["epoch"]
@@ -259,11 +294,11 @@ class History:
         self._name_best(trial, trial.curve)
         if trial.best is None or trial.status == FAILED:
             return
-        was = self.best
+        was = self.leader
         if was and was.trial_id == trial.trial_id and self._is_better(was, trial.best):
             self._find_best_of_all()  # by its latest report it is worth less
         else:
-            self.best = self._better(was, trial.best)
+            self.leader = self._better(was, trial.best)
 
     def _name_best(self, trial: TrialRecord, curve: Curve) -> None:
         """Set the trial's best epoch and what it is worth by its curve."""
@@ -299,10 +334,10 @@ class History:
         self.counts[trial.status] -= 1
         self.counts[status] += 1
         had_failed, trial.status = trial.status == FAILED, status
-        if status == FAILED and self.best is not None and self.best.trial_id == trial.trial_id:
+        if status == FAILED and self.leader is not None and self.leader.trial_id == trial.trial_id:
             self._find_best_of_all()
         elif had_failed and status != FAILED and trial.best is not None:  # it counts again
-            self.best = self._better(self.best, trial.best)
+            self.leader = self._better(self.leader, trial.best)
 
 
 @contextmanager
@@ -320,9 +355,11 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def fold(events: Iterable[Event], objective: Objective | None = None) -> History:
+def fold(
+    events: Iterable[Event], objective: Objective | None = None, *, images: object = None
+) -> History:
     """The history that `events`, oldest first, lead to; its trials in the order of their ids."""
-    history = History(objective)
+    history = History(objective, images=images)
     with collector_paused():
         for event in events:
             history.apply(event)

@@ -222,6 +222,7 @@ def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
     metrics = {name: best["metrics"][name] for name in names if name in best["metrics"]}
     return [
         f"Best trial {trial.trial_id}, epoch {best['epoch']} of {trial.last_epoch}, {trial.status}",
+        *_why_default(results),
         *model_lines(
             metrics,
             trial.config,
@@ -230,6 +231,19 @@ def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
             expected_notes(results.metric, best),
         ),
     ]
+
+
+def _why_default(results: Results) -> list[str]:
+    """Why the default config is the best one, where another trial validated better."""
+    best, leader = results.history.best, results.history.leader
+    if best is None or leader is None or best.trial_id == leader.trial_id:
+        return []
+    value = f"{printable(results.metric)} {number(leader.value)}"
+    text = (
+        f"It has the default config: trial {leader.trial_id} validated better, with {value}, but "
+        "by less than half a standard error."
+    )
+    return [f"  {line}" for line in wrap(text, _WIDTH - 2)]
 
 
 def expected_notes(metric: str, best: Mapping[str, Any]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STO
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.statistics import VALIDATION
 from tuner.experiment.trials import Best
 from tuner.reporting.experiment_text import (
     answer_text,
@@ -288,7 +289,7 @@ def follow(
     results: Results, *, stream: IO[str] | None = None, sleep: Callable[[float], None] = time.sleep
 ) -> None:
     """Show the progress of a search on `stream` (default stderr) until its driver ends."""
-    history = History(results.objective)
+    history = History(results.objective, images=results.document.get(VALIDATION))
     tail = Tail(results.folder)
     for event in tail.read():
         history.apply(event)

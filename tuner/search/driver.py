@@ -18,6 +18,7 @@ from tuner.experiment.events import this_owner
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused
 from tuner.experiment.journal import Journal
+from tuner.experiment.results.statistics import VALIDATION
 from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.experiment.verbs import VERBS
@@ -62,7 +63,8 @@ class Driver:
         self.retry_failed, self.lengths = retry_failed, lengths or Lengths(spec.epochs)
         self._has_grown = has_grown
         kept = [spec.objective.metric, *spec.objective.required]
-        self.history = History(spec.objective, metrics=kept)
+        images = folder.document().get(VALIDATION)
+        self.history = History(spec.objective, metrics=kept, images=images)
         self.stop = StopRequest(
             spec.time_budget_s, reserved_s=lambda: refit_s(self.spec, self.history)
         )

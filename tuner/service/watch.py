@@ -25,6 +25,7 @@ from tuner.experiment.reading import Tail
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.listing import Listed, listed, oldest_first, trial_row
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.statistics import VALIDATION
 from tuner.experiment.steered import present
 from tuner.experiment.storage import experiment_folders, storage_folder
 from tuner.places import shown, url_of
@@ -82,7 +83,7 @@ class Followed(Results):
     def _begin(self) -> None:
         self._tail, self._size = Tail(self.folder), 0
         self._rows: dict[str, dict[str, Any]] = {}
-        self.history = History(self.objective)
+        self.history = History(self.objective, images=self.document.get(VALIDATION))
 
     def _catch_up(self, *, is_driven: bool) -> None:
         size_before, self._size = self._size, os.stat(self.folder / JOURNAL).st_size

@@ -228,7 +228,8 @@ def _facts(spec: ExperimentSpec) -> dict[str, str]:
 def curve_of(history: History, objective: Objective) -> Curve:
     """The value of the best so far by the epochs of all trials together, in the order of reports.
 
-    The epochs of a failed trial and of reports beyond the limits count, their values do not.
+    The epochs of a failed trial and of reports beyond the limits count, their values do not. The
+    default config has no claim: strategies are compared by what they find.
     """
     reports: list[tuple[TrialRecord, Report, int]] = []  # with the epochs since the one before
     for trial in history.trials.values():

@@ -17,7 +17,7 @@ from tuner.experiment.changes import changes_json
 from tuner.experiment.events import COUNTED, FAILED, RUNNING, status_text
 from tuner.experiment.files import Checkpoint, inside
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.history import History, collector_paused, fold
+from tuner.experiment.history import DEFAULT_ID, History, collector_paused, fold
 from tuner.experiment.results import selection
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.selection import front_of, points_of
@@ -63,7 +63,8 @@ class Results(Described):
     @cached_property
     def history(self) -> History:
         """All that its journal says."""
-        history = fold(self.files.events(), self.objective)
+        images = self.document.get(VALIDATION)
+        history = fold(self.files.events(), self.objective, images=images)
         if not self._is_live:
             history.interrupt()
         return history
@@ -133,7 +134,12 @@ class Results(Described):
         usable = [trial for trial in self.trials.values() if trial.status != FAILED]
         with collector_paused():
             scored = [(trial.best.estimate, trial) for trial in usable if trial.best]
-            return selection.best_first(scored, self.objective)
+            ranked = selection.best_first(scored, self.objective)
+        best = self.history.best
+        if best is None or ranked[0][1].trial_id == best.trial_id:
+            return ranked
+        # The default config, which the leader does not beat
+        return sorted(ranked, key=lambda pair: pair[1].trial_id != best.trial_id)
 
     @cached_property
     def front(self) -> list[TrialRecord]:
@@ -282,7 +288,7 @@ class Results(Described):
         """
         images, among = self.document.get(VALIDATION), trials_chosen_from(self.counts)
         accuracy = accuracy_of("val_accuracy", best["metrics"], images, among=among)
-        search, first = self.document["spec"].get("search"), self.trials.get("0" * _DIGITS)
+        search, first = self.document["spec"].get("search"), self.trials.get(DEFAULT_ID)
         points = search.get("points_to_evaluate") if isinstance(search, Mapping) else None
         is_usable = first is not None and first.best is not None and first.status != FAILED
         is_default = first and isinstance(points, list) and points[:1] == [first.config]
