@@ -112,8 +112,8 @@ class Writer:
         name = path.relative_to(self.folder).as_posix()
         self.add(CHECKPOINT, trial_id=trial_id, epoch=epoch, path=name, sha256=sha256_of(path))
 
-    def end(self, status=COMPLETED):
-        self.add(EXPERIMENT_ENDED, status=status)
+    def end(self, status=COMPLETED, **fields):
+        self.add(EXPERIMENT_ENDED, status=status, **fields)
         self.journal.close()
 
     @property

@@ -203,3 +203,15 @@ def test_change_lines_have_time_and_epochs(snapshot):
     when = {"time": made, "after_epochs": 60}
     snapshot("\n".join(change_lines([when | longer, when | odd])))
     assert change_lines([]) == []
+
+
+@pytest.mark.parametrize("reason", [None, "time_budget", "target"])
+def test_summary_says_that_a_search_ended_before_its_time_budget(tmp_path, reason):
+    writer = Writer(make_folder(tmp_path / "digits", time_budget_s=600))
+    for number in range(3):
+        writer.trial(number, [0.5])
+    writer.end(**({"reason": reason} if reason else {}))
+    text = summary(Results(tmp_path / "digits"))
+    is_early = reason is None
+    assert (", before its time budget of 10m" in text) == is_early
+    assert ("--add-samples 3" in text) == is_early

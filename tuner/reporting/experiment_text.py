@@ -41,6 +41,7 @@ from tuner.wording import (
 _WIDTH = 80
 _CONFIG_WIDTH = 60
 _CAUSES = 5  # of failures that are shown
+_USED = 0.85  # of a time budget; a search that ends before says so
 
 
 def summary(
@@ -169,6 +170,8 @@ def _head(results: Results) -> list[str]:
     if results.history.started is not None:
         preposition = "in" if status == events.COMPLETED else "after"
         status += f" {preposition} {duration(results.history.duration_s)}"
+    if budget_s := unused_budget(results):
+        status += f", before its time budget of {duration(budget_s)}"
     counts = [f"{count} {status}" for status, count in results.counts.items() if count]
     begun = sum(results.counts.values())
     trials = amount_of(begun, "trial")
@@ -184,6 +187,16 @@ def _head(results: Results) -> list[str]:
         *_refit_lines(results),
         *label_lines(results.labels),
     ]
+
+
+def unused_budget(results: Results) -> float | None:
+    """The time budget, in seconds, of a search whose trials all ended well before it; else None."""
+    spec = results.document["spec"]
+    budget_s = spec.get("time_budget_s")
+    is_done = results.status == events.COMPLETED and results.ended_by is None
+    if not budget_s or not is_done or spec.get("confirms") or spec.get("refits"):
+        return None
+    return float(budget_s) if results.history.duration_s < _USED * budget_s else None
 
 
 def gain_lines(results: Results) -> list[str]:
@@ -331,7 +344,15 @@ def _next_steps(results: Results) -> list[str]:
         trainable, searched_s = str(spec.get("trainable", "")), results.history.duration_s
         command = resume_with(results.folder, trainable, searched_s=searched_s, more_s=more_s)
         lines.append(f"Go on        {command}")
+    elif unused_budget(results) and not _is_in_code(str(spec.get("trainable", ""))):
+        more = f"--add-samples {sum(results.counts.values())}"
+        lines.append(f"Go on        {program()} resume {name} {more}")
     return lines
+
+
+def _is_in_code(trainable: str) -> bool:
+    """Whether no command can resume the search, but the code that began it."""
+    return trainable == ELSEWHERE or is_by_value(trainable)
 
 
 def control_text(control: Mapping[str, Any]) -> str:
