@@ -135,11 +135,10 @@ class Results(Described):
         with collector_paused():
             scored = [(trial.best.estimate, trial) for trial in usable if trial.best]
             ranked = selection.best_first(scored, self.objective)
-        best = self.history.best
-        if best is None or ranked[0][1].trial_id == best.trial_id:
+        if self.history.best is self.history.leader:
             return ranked
-        # The default config, which the leader does not beat
-        return sorted(ranked, key=lambda pair: pair[1].trial_id != best.trial_id)
+        # The leader does not beat the default config
+        return sorted(ranked, key=lambda pair: pair[1].trial_id != DEFAULT_ID)
 
     @cached_property
     def front(self) -> list[TrialRecord]:
