@@ -63,7 +63,7 @@ LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a lin
     "modules": 263,
     "modules of benchmarks": 29,
     "packages below tuner/": 11,
-    "words of documentation": 23_450,
+    "words of documentation": 23_500,
     "lines of the README": 220,
     "mocks per 100 tests": 8.6,
 }
