@@ -44,7 +44,7 @@ class SearchSettings(Settings):
     skips: ClassVar[bool] = False  # whether it can leave out what an earlier experiment has tried
 
     strategy: str = Field(
-        description="its name, or a module of your own such as my_package.my_searcher; unless set "
+        description="its name, or a module of your own such as my_package.my_searcher. Default: "
         f"mixed for {LEARNS_FROM} trials or more, or where a time budget alone ends the search, "
         "else random"
     )
