@@ -35,7 +35,7 @@ from PIL import Image
 
 from benchmarks.photos import labelled_foods, labelled_solar
 from benchmarks.searchers import lcbench
-from tuner.experiment.estimate import curve_of
+from tuner.experiment.estimate import beats_default, curve_of
 from tuner.experiment.results.statistics import interval_on_new_images
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.sections import Objective
@@ -59,7 +59,6 @@ TABLES = {  # images that are not tested
 PHOTOS = {"foods": 150, "solar": 150}
 RULES = ("best_epoch", "last_epoch", "estimate", "with default")
 LEVELS = (0.68, 0.95)
-HALF_AN_ERROR = 0.383
 NOISE_OF = 300  # images, in LCBench's validation errors
 TESTED = 800  # images, at most
 SCHEDULES = ("one_cycle", "constant")
@@ -347,21 +346,19 @@ def read_losses(search: Search, trial: int) -> np.ndarray:
 def choose_model(search: Search, rule: str, measure: Measure) -> tuple[int, int, float]:
     """(trial, epoch, what it is worth) of the model that a rule names, numbered from 0."""
     if rule == "last_epoch":
-        epochs = [len(read_losses(search, trial)) for trial in range(TRIALS + 1)]
         losses = [read_losses(search, trial)[-1] for trial in range(TRIALS + 1)]
         best = int(np.argmin(losses))
-        return best, epochs[best] - 1, losses[best]
+        return best, len(read_losses(search, best)) - 1, losses[best]
     objective = Objective(choose="best_epoch" if rule == "best_epoch" else "estimate")
     curves = []
     for trial in range(TRIALS + 1):
         reports = enumerate(read_losses(search, trial))
         curves.append(curve_of(reports, objective))
-    best = min(range(len(curves)), key=lambda trial: curves[trial].worth)
-    if rule == "with default":
-        low, high = measure.interval(curves[best].worth, HALF_AN_ERROR)
-        if low <= curves[0].worth <= high:
-            best = 0
-    return best, curves[best].epoch or 0, curves[best].worth
+    worths = [np.inf if curve.estimate is None else curve.estimate for curve in curves]
+    best = int(np.argmin(worths))
+    if rule == "with default" and not measure.beats_default(worths[best], worths[0]):
+        best = 0
+    return best, curves[best].epoch or 0, worths[best]
 
 
 class Measure(NamedTuple):
@@ -370,13 +367,25 @@ class Measure(NamedTuple):
     images: int
     is_error: bool
 
+    @property
+    def metric(self) -> str:
+        return "accuracy" if self.is_error else "val_loss"
+
+    def reported(self, worth: float) -> float:
+        """As the metric has it."""
+        return 1 - worth if self.is_error else worth
+
+    def beats_default(self, leader: float, default: float) -> bool:
+        """Whether a leader beats the default config, by `tuner`'s rule."""
+        values = self.reported(leader), self.reported(default)
+        return beats_default(*values, self.metric, {"images": self.images})
+
     def interval(self, worth: float, level: float) -> tuple[float, float]:
         """That of new data, by what `tuner` says of it."""
-        metric = "accuracy" if self.is_error else "val_loss"
-        value = 1 - worth if self.is_error else worth
+        value = self.reported(worth)
         images = {"images": self.images}
-        bounds = interval_on_new_images(metric, value, images, level=level)
-        assert bounds is not None, (metric, value)
+        bounds = interval_on_new_images(self.metric, value, images, level=level)
+        assert bounds is not None, (self.metric, value)
         low, high = bounds
         return (1 - high, 1 - low) if self.is_error else (low, high)
 

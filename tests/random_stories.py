@@ -25,6 +25,19 @@ DEFAULT = {"lr": 0.1}
 IMAGES = 100  # that validate
 
 
+def worth(losses, place):
+    """The mean of the losses around a place, by the definition."""
+    here = losses[place]
+    width = min(2, len(losses) / 8)
+    total = 0
+    weights = 0
+    for other, loss in enumerate(losses):
+        weight = exp(-abs(other - place) / width)
+        weights += weight
+        total += weight * (loss - here)
+    return here + total / weights
+
+
 @dataclass(frozen=True)
 class Trial:
     status: str | None  # None: it runs, or is interrupted once the driver is gone
@@ -79,17 +92,9 @@ class Story:
 
     def worth(self, losses, place):
         """The mean of the losses around a place, by their distances; or the one loss."""
-        here = losses[place]
         if self.choose == "best_epoch":
-            return here
-        width = min(2, len(losses) / 8)
-        total = 0
-        weights = 0
-        for other, loss in enumerate(losses):
-            weight = exp(-abs(other - place) / width)
-            weights += weight
-            total += weight * (loss - here)
-        return here + total / weights
+            return losses[place]
+        return worth(losses, place)
 
     def ranked(self):
         """(trial number, epoch, value) of the best report that counts of each trial, best first."""

@@ -1,12 +1,11 @@
 """What an epoch is worth, and which one names a trial's model."""
 
-from math import exp
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from random_stories import worth
 
-from tuner.experiment.estimate import Curve, Leader, curve_of
+from tuner.experiment.estimate import Curve, curve_of
 from tuner.spec.sections import Objective
 
 LOSS, LUCKY = Objective(), Objective(choose="best_epoch")
@@ -15,18 +14,6 @@ LOSSES = st.lists(st.integers(0, 50).map(lambda value: value / 10), min_size=1, 
 
 def curve(losses, objective=LOSS):
     return curve_of(enumerate(losses, 1), objective)
-
-
-def worth(losses, place):
-    """The definition, over all reports."""
-    width = min(2, len(losses) / 8)
-    total = 0
-    weights = 0
-    for other, loss in enumerate(losses):
-        weight = exp(-abs(other - place) / width)
-        weights += weight
-        total += weight * loss
-    return total / weights
 
 
 @given(losses=LOSSES)
@@ -98,14 +85,3 @@ def test_best_of_some_epochs_is_the_named_or_the_best_of_them(losses, kept):
     assert best in among
     least = min(worth(losses, epoch - 1) for epoch in among)
     assert worth(losses, best - 1) <= least + 1e-9
-
-
-@given(reports=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 20)), min_size=1))
-def test_leader_is_the_curve_of_the_least_estimate(reports):
-    leader = Leader(LOSS)
-    curves = {}
-    for epoch, (trial_id, loss) in enumerate(reports, 1):
-        leader.add(trial_id, epoch, loss)
-        curves.setdefault(trial_id, Curve(LOSS)).add(epoch, loss)
-        least = min(curve.estimate for curve in curves.values())
-        assert leader.loss in {c.loss for c in curves.values() if c.estimate == least}

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import OWNER, START, Clock
 
-from tuner.experiment.estimate import curve_of
+from tuner.experiment.estimate import Curve, curve_of
 from tuner.experiment.history import History, fold
 from tuner.experiment.trials import Best, CheckpointRecord, Report, TrialError
 from tuner.spec.sections import Objective
@@ -225,6 +225,19 @@ def test_best_is_the_best_trial_by_the_reports_that_count(objective, stories):
     for trial in history.trials.values():
         beyond = bool(objective.limits and trial.values("acc")) and trial.best is None
         assert trial.is_beyond(objective) == beyond
+
+
+@given(reports=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 20)), min_size=1))
+def test_leader_has_the_least_estimate_after_each_report(reports):
+    history = History(LOSS)
+    curves = {}
+    stories = [report(number, epoch, loss=loss) for epoch, (number, loss) in enumerate(reports, 1)]
+    for event in events(*stories):
+        history.apply(event)
+        curve = curves.setdefault(event["trial_id"], Curve(LOSS))
+        curve.add(event["epoch"], event["metrics"]["loss"])
+        least = min(curve.estimate for curve in curves.values())
+        assert history.leader.value in {c.loss for c in curves.values() if c.estimate == least}
 
 
 def test_values_within_an_objective_are_those_that_count():

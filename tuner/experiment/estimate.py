@@ -1,4 +1,4 @@
-"""What a trial is worth: the one definition of its best epoch, and of the best of several trials.
+"""What a trial is worth: the one definition of its best epoch, and of when it beats the default.
 
 A single report is lucky or not: the least of many noisy values promises more than new data will
 show. So an epoch is worth the mean of the reports around it, whose weights halve every 1.4 epochs
@@ -13,15 +13,17 @@ from array import array
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import accumulate
-from math import exp, inf, isfinite
+from math import exp, isfinite
 from operator import mul
 
+from tuner.experiment.results.statistics import interval_on_new_images
 from tuner.spec.sections import Objective
 
 _WIDTH = 2.0  # epochs, in which the weight of a report falls by e
 _SHARE = 8  # of the reports so far, one in so many is the width at most
 _STEADY = int(_SHARE * _WIDTH)  # reports, from which on the width stays
 _FALL = exp(-1 / _WIDTH)
+_HALF_AN_ERROR = 0.383  # the level of an interval of half a standard error on either side
 
 
 class Curve:
@@ -60,11 +62,6 @@ class Curve:
     def loss(self) -> float | None:
         return self._losses[self._named] if self._losses else None
 
-    @property
-    def worth(self) -> float:
-        """The estimate, or infinity where there is none."""
-        return inf if self.estimate is None else self.estimate
-
     def add(self, epoch: int, loss: float) -> bool:
         """Take the next report, if its loss is finite; returns whether it is now the named one."""
         if not isfinite(loss):
@@ -82,7 +79,7 @@ class Curve:
                 self._begin_steady(newest)
         else:
             newest = self._take_steady(loss)
-        if self.estimate is not None and newest >= self.estimate:
+        if self.estimate is not None and not newest < self.estimate:  # NaN, of huge losses, is not
             return False
         self._named, self.estimate = place, newest
         self._sum, self._weight = self._newest_sum, 1.0
@@ -118,39 +115,13 @@ class Curve:
 
     def _take_steady(self, loss: float) -> float:
         """Update both means by the newest loss; returns the one around it."""
+        assert self.estimate is not None
         self._newest_sum = _FALL * self._newest_sum + 1
         self._newest += (loss - self._newest) / self._newest_sum
         self._weight *= _FALL
         self._sum += self._weight
-        estimate = self.worth
-        self.estimate = estimate + (loss - estimate) * self._weight / self._sum
+        self.estimate += (loss - self.estimate) * self._weight / self._sum
         return self._newest
-
-
-class Leader:
-    """The best of several trials, report by report; of equal ones the first to get there.
-
-    loss: of its named report; None before the first finite one.
-    """
-
-    def __init__(self, objective: Objective) -> None:
-        self._objective = objective
-        self._curves: dict[str, Curve] = {}
-        self._best: Curve | None = None
-
-    @property
-    def loss(self) -> float | None:
-        return None if self._best is None else self._best.loss
-
-    def add(self, trial_id: str, epoch: int, loss: float) -> None:
-        """Take the next report of a trial."""
-        curve = self._curves.setdefault(trial_id, Curve(self._objective))
-        was = curve.worth
-        curve.add(epoch, loss)
-        if curve is self._best and curve.worth > was:
-            self._best = min(self._curves.values(), key=lambda curve: curve.worth)
-        elif self._best is None or curve.worth < self._best.worth:
-            self._best = curve
 
 
 @lru_cache(maxsize=4 * _STEADY)
@@ -169,3 +140,13 @@ def curve_of(values: Iterable[tuple[int, float]], objective: Objective) -> Curve
     for epoch, value in values:
         curve.add(epoch, objective.key(value))
     return curve
+
+
+def beats_default(leader: float, default: float, metric: str, images: object) -> bool:
+    """Whether a leader's estimate is better than the default config's by half a standard error.
+
+    What validates better by less is often worse on new data. images: as experiment.json has them
+    under "validation"; where they are unknown, any better estimate is enough.
+    """
+    bounds = interval_on_new_images(metric, leader, images, level=_HALF_AN_ERROR)
+    return bounds is None or not bounds[0] <= default <= bounds[1]

@@ -14,7 +14,7 @@ from math import fsum
 from sys import intern
 from typing import Any
 
-from tuner.experiment.estimate import Curve, curve_of
+from tuner.experiment.estimate import Curve, beats_default, curve_of
 from tuner.experiment.events import (
     CHECKPOINT,
     COMPLETED,
@@ -32,13 +32,11 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.experiment.results.statistics import interval_on_new_images
 from tuner.experiment.steered import REQUESTED, Steered
 from tuner.experiment.trials import Best, CheckpointRecord, Report, Run, TrialError, TrialRecord
 from tuner.spec.sections import Objective
 
 DEFAULT_ID = "00000"  # the trial of the first of `points_to_evaluate`
-_HALF_AN_ERROR = 0.383  # the level of an interval of half a standard error on either side
 
 
 @dataclass(slots=True)
@@ -95,18 +93,16 @@ class History:
     def best(self) -> Best | None:
         """The best epoch of all trials: the leader's, or that of the default config.
 
-        The default config, the first of `points_to_evaluate`, is the best one unless the leader is
-        better by half a standard error: what validates better by less is often worse on new data.
+        The default config, the first of `points_to_evaluate`, is the best one unless the leader
+        beats it.
         """
+        leader = self.leader
         default = self._default()
-        if self.leader is None or default is None or self._objective is None:
-            return self.leader
-        bounds = interval_on_new_images(
-            self._objective.metric, self.leader.estimate, self._images, level=_HALF_AN_ERROR
-        )
-        if bounds and bounds[0] <= default.estimate <= bounds[1]:
-            return default
-        return self.leader
+        if leader is None or default is None or self._objective is None:
+            return leader
+        estimates = leader.estimate, default.estimate
+        is_beaten = beats_default(*estimates, self._objective.metric, self._images)
+        return leader if is_beaten else default
 
     def _default(self) -> Best | None:
         """The best epoch of the default config, if it is the one to beat."""

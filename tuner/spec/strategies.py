@@ -261,7 +261,7 @@ def strategy_of(raw: Mapping[str, Any]) -> str:
     """The strategy that a spec's plain values name; Unnamed where they name none.
 
     A search that a time budget alone ends is `mixed`, too, however few trials it comes to: the
-    models are asked once 8 have reported, and before that it tries points of a Sobol sequence.
+    models suggest from 8 reported trials on, and before that it tries points of a Sobol sequence.
     """
     search = raw.get("search")
     if isinstance(search, Mapping) and "strategy" in search:

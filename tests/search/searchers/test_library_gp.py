@@ -64,10 +64,13 @@ def test_library_gp_gets_every_trial(monkeypatch):
     assert better > running > worse == failed
 
 
-def test_bayesopt_settings_choose_the_engine():
+@pytest.mark.parametrize(
+    ("strategy", "library"), [("bayesopt", "bayesian-optimization"), ("hyperopt", "hyperopt")]
+)
+def test_settings_choose_the_engine(strategy, library):
     configs = []
-    for engine in ("tuner", "bayesian-optimization"):
-        search = search_of("bayesopt", LINE, engine=engine, startup=2)
+    for engine in ("tuner", library):
+        search = search_of(strategy, LINE, engine=engine, startup=2)
         configs.append(play(search, 0, 3, loss=lambda config: config["x"]))
     ours, theirs = configs
     assert ours[:2] == theirs[:2]

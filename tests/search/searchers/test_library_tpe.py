@@ -45,16 +45,6 @@ def test_library_tpe_searches_near_the_best_in_its_branch():
     assert np.median(losses) < 0.25
 
 
-def test_hyperopt_settings_choose_the_engine():
-    configs = []
-    for engine in ("tuner", "hyperopt"):
-        search = search_of("hyperopt", LINE, engine=engine, startup=2)
-        configs.append(play(search, 0, 3, loss=lambda config: config["x"]))
-    ours, theirs = configs
-    assert ours[:2] == theirs[:2]
-    assert ours[2] != theirs[2]
-
-
 def test_hyperopt_engine_takes_no_settings_of_our_own_model():
     def read(**settings):
         search = {"strategy": "hyperopt", "space": LINE, **settings}

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import NoUsableTrialError, UsageError
-from tuner.experiment.estimate import Leader
-from tuner.experiment.events import FAILED, RUNNING
+from tuner.experiment.events import FAILED, RESULT, RUNNING
 from tuner.experiment.history import History
 from tuner.experiment.results.results import Results, load_results
 from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of
@@ -238,19 +237,17 @@ def curve_of(history: History, objective: Objective) -> Curve:
             reports.append((trial, report, report.epoch - before))
             before = report.epoch
     reports.sort(key=lambda each: each[1].time)
-    leader = Leader(objective)
+    replay = History(objective)
     total = 0
     epochs: list[int] = []
     best: list[float] = []
     for trial, report, trained in reports:
         total += trained
-        counts = trial.status != FAILED and objective.counts(report.epoch, report.metrics)
-        if not counts or objective.metric not in report.metrics:
-            continue
-        leader.add(trial.trial_id, report.epoch, objective.key(report.metrics[objective.metric]))
-        if leader.loss is not None and (value := objective.key(leader.loss)) not in best[-1:]:
+        if trial.status != FAILED:
+            replay.apply({"event": RESULT, "trial_id": trial.trial_id, **report._asdict()})
+        if replay.leader is not None and replay.leader.value not in best[-1:]:
             epochs.append(total)
-            best.append(value)
+            best.append(replay.leader.value)
     return Curve(tuple(epochs), tuple(best), total)
 
 

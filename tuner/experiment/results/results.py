@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.experiment.changes import changes_json
+from tuner.experiment.estimate import curve_of
 from tuner.experiment.events import COUNTED, FAILED, RUNNING, status_text
 from tuner.experiment.files import Checkpoint, inside
 from tuner.experiment.folder import ExperimentFolder
@@ -218,10 +219,14 @@ class Results(Described):
         """
         objective = self._objective(metric, mode)
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
-        epoch = selection.best_epoch(selection.values_to_show(trial, objective), objective)
-        if epoch is None:
+        return self._named(trial, objective)[0]
+
+    def _named(self, trial: TrialRecord, objective: Objective) -> tuple[int, float]:
+        """(best epoch, what it is worth) of a trial. Raises NoUsableTrialError without a value."""
+        curve = curve_of(selection.values_to_show(trial, objective), objective)
+        if curve.epoch is None or curve.estimate is None:
             raise NoUsableTrialError(f"trial {trial.trial_id} never reported {objective.metric!r}")
-        return epoch
+        return curve.epoch, objective.key(curve.estimate)
 
     def best_checkpoint(self, trial: TrialRecord | None = None) -> Checkpoint:
         """The checkpoint of `trial` (None: the best one) at the best epoch that has one.
@@ -253,8 +258,11 @@ class Results(Described):
     ) -> dict[str, Any]:
         """What `best --json` shows of `trial` (None: the best one); `checkpoint` may be None."""
         trial = trial or self.get_best_trial(metric, mode)
-        epoch = self.best_epoch(trial, metric=metric, mode=mode)
+        objective = self._objective(metric, mode)
+        epoch, worth = self._named(trial, objective)
         report = trial.report_at(epoch)
+        images = self.document.get(VALIDATION)
+        low, high = interval_on_new_images(objective.metric, worth, images) or (None, None)
         return {
             "trial_id": trial.trial_id,
             "config": trial.config,
@@ -262,22 +270,8 @@ class Results(Described):
             "metrics": report.metrics if report else {},
             "checkpoint": self._checkpoint_at(trial, epoch),
             "shown": "searched",
-            "estimate": self._estimate_json(trial, metric, mode),
+            "estimate": {"value": worth, "low": low, "high": high},
         }
-
-    def _estimate_json(
-        self, trial: TrialRecord, metric: str | None, mode: str | None
-    ) -> dict[str, float | None]:
-        """What the named epoch is worth, and the 95 % interval for new data where it is known."""
-        objective = self._objective(metric, mode)
-        values = selection.values_to_show(trial, objective)
-        value = selection.score(values, objective)
-        images = self.document.get(VALIDATION)
-        reach = None
-        if value is not None:
-            reach = interval_on_new_images(objective.metric, value, images)
-        low, high = reach or (None, None)
-        return {"value": value, "low": low, "high": high}
 
     def accuracy(self, best: Mapping[str, Any]) -> Accuracy | None:
         """The validation accuracy of a trial in the shape of `best_json`; None if unknown.
