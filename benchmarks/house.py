@@ -42,8 +42,8 @@ unlock update upload validate visit visualize wait walk warn wrap write yield
 """
 PREPOSITIONS = ("of", "in", "at", "by", "with", "from", "to", "for", "after", "before", "on")
 LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a line may only fall
-    "tuner: expressions": 155_800,
-    "tuner: statements": 28_010,
+    "tuner: expressions": 156_600,
+    "tuner: statements": 28_130,
     "tuner: expressions a line": 4.27,
     "tuner: parallel assignments": 18.5,
     "tuner: without a verb first, %": 71.8,

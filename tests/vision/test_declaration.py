@@ -237,6 +237,12 @@ def test_nodes_need_the_weights_that_the_search_recorded(tmp_path, monkeypatch):
         assert [each.title for each in needed] == [name]
 
 
+def test_nodes_need_the_weights_of_all_networks_side_by_side():
+    training = {"model": "efficientnet_lites", "pretrained": True}
+    needed = DECLARATION.node_data(spec_of(training=training))
+    assert [each.title for each in needed] == [f"efficientnet_lite{size}" for size in range(3)]
+
+
 def test_nodes_need_weights_of_packages(tmp_path, monkeypatch, uninstall):
     """A node without the package gets the file in its cache, and finds it there."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))

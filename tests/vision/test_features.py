@@ -154,6 +154,21 @@ def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
     assert report["train_loss"] < regressed_head(weights, weight_decay=1.0).step()["train_loss"]
 
 
+@pytest.mark.parametrize("start", [0.0, 0.1])
+def test_fewer_images_than_features_are_fitted_as_exactly(start):
+    generator = torch.Generator().manual_seed(0)
+    x_NF = torch.randn(20, 50, generator=generator)
+    labels_N = torch.arange(20) % 3
+    heads = [torch.nn.Linear(50, 3) for _ in range(2)]
+    for head, fit in zip(heads, (features._regress, features._minimise), strict=True):
+        torch.nn.init.constant_(head.weight, start)
+        torch.nn.init.zeros_(head.bias)
+        fit(head, x_NF, labels_N, strength=0.1, loss=None)
+    few, all_of_them = heads
+    assert torch.allclose(few.weight, all_of_them.weight, atol=1e-3)
+    assert torch.allclose(few(x_NF), all_of_them(x_NF), atol=1e-2)
+
+
 def test_lbfgs_fits_smoothed_labels_and_weighs_classes(weights):
     plain, smooth = (
         regressed_head(weights, weight_decay=0.01, label_smoothing=each) for each in (0.0, 0.3)

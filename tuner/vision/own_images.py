@@ -57,16 +57,19 @@ _TIMMS = {  # timm's names of networks that torchvision names otherwise
     "mobilenet_v3_small": "mobilenetv3_small_100",
 }
 _PACKAGED = "efficientnet_lite0"  # the network whose weights come in a package
+_SIDE_BY_SIDE = "efficientnet_lites"  # it and larger ones, whose weights come in packages, too
 _SMALL_NETWORKS = {name for name, info in catalog.MODELS.items() if info.pretrained is None}
 _TUNED_SIZE = {"cpu": 128, "gpu": 224}  # px
 # Heads on a CPU. The largest of these sizes, in px, whose features take no more than a part of the
-# time; then as many random crops of each image as a larger part allows
+# time; then larger networks beside it and random crops of each image, as far as larger parts allow
 _HEAD_SIZES = (288, 224, 160, 128, 96, 64)
 _SIZE_SHARE = 0.2
+_WIDE_SHARE = 0.3
 _CROPS_SHARE = 0.35
 _MOST_CROPS = 8
 _MOST_ROWS = 20_000  # features of images and crops, half a gigabyte
 _PIXEL_S = 5e-7  # of the packaged network, on one core
+_WIDE = 3.7  # times as many seconds and features of all networks side by side
 _VIEWS = 2  # an image, and its mirror image
 _FOLDS = 5
 _FOLDED = 3000  # images up to which heads are cross-validated; the validation split of more tells
@@ -221,11 +224,14 @@ def default_experiment(
         fits_heads = is_packaged and not (gpus or models or given & {"train_layers", "freeze"})
         if (fits_heads or training.get("train_layers") == "head") and not given & _OF_STEPS:
             del start["fit_head"], start["weight_decay"]
-            crops = 0
+            heads = _HeadPlan(start["image_size"])
             if is_packaged and not gpus:
                 time_s = float(budget_s) if isinstance(budget_s, int | float) else _BUDGET_S
-                start["image_size"], crops = _affordable(info, time_s, training.get("image_size"))
-            search = _heads(start["model"], crops)
+                has_wider = not network and catalog.has_weights(_SIDE_BY_SIDE)
+                heads = _affordable(info, time_s, training.get("image_size"), has_wider=has_wider)
+                start["image_size"] = heads.image_size
+            crops = heads.crops
+            search = _heads(start["model"], heads)
             settings = {"batch_size": batch_size, "train_layers": "head", "optimizer": "lbfgs"}
             if crops:
                 settings["crop_scale"] = 0.4
@@ -355,14 +361,26 @@ _HEADS = _Search(
 )
 
 
-def _heads(model: object, crops: int) -> _Search:
+class _HeadPlan(NamedTuple):
+    """What the features of a search of heads are computed of.
+
+    crops: of each image. is_wide: whether larger networks stand beside the packaged one.
+    """
+
+    image_size: int
+    crops: int = 0
+    is_wide: bool = False
+
+
+def _heads(model: object, plan: _HeadPlan) -> _Search:
     """The search of heads of `model`, the fastest first.
 
-    crops: of each image; without them features take less time. Of a network that can show its head
+    Features without crops, and of one network, take less time. Of a network that can show its head
     all levels, with them and without.
     """
     space = dict(_HEADS.space)
     points = list(_HEADS.points)
+    crops = plan.crops
     if crops:
         space["crops_per_image"] = f"choice([0, {crops}])"
         first, upright, *others = ({**point, "crops_per_image": 0} for point in points)
@@ -372,13 +390,17 @@ def _heads(model: object, crops: int) -> _Search:
         space["levels"] = "choice([True, False])"
         points = [{**point, "levels": True} for point in points]
         points.append({**points[0], "levels": False})
+    if plan.is_wide:
+        space["model"] = f"choice(['{model}', '{_SIDE_BY_SIDE}'])"
+        alone = {**points[0], "model": model}
+        points = [alone, *({**point, "model": _SIDE_BY_SIDE} for point in points)]
     return _HEADS._replace(space=space, points=tuple(points))
 
 
-def _affordable(info: DatasetInfo, budget_s: float, given: object) -> tuple[int, int]:
-    """The pixels and the crops of an image whose features take their shares of the time.
+def _affordable(info: DatasetInfo, budget_s: float, given: object, *, has_wider: bool) -> _HeadPlan:
+    """The pixels, the networks and the crops of an image whose features take their shares of time.
 
-    given: the pixels that the user sets, if any.
+    given: the pixels that the user sets, if any. has_wider: whether larger networks are here.
     """
     images = info.train + info.validation + info.test
     sizes = (given,) if isinstance(given, int) else _HEAD_SIZES
@@ -388,8 +410,12 @@ def _affordable(info: DatasetInfo, budget_s: float, given: object) -> tuple[int,
 
     fast = (size for size in sizes if _VIEWS * pass_s(size) <= _SIZE_SHARE * budget_s)
     size = next(fast, sizes[-1])
-    most = min(_MOST_CROPS, _MOST_ROWS // images - _VIEWS)
-    return size, max(0, min(most, int(_CROPS_SHARE * budget_s / pass_s(size)) - _VIEWS))
+    is_wide = has_wider and _WIDE * images * _VIEWS <= _MOST_ROWS
+    is_wide = is_wide and _WIDE * _VIEWS * pass_s(size) <= _WIDE_SHARE * budget_s
+    cost = _WIDE if is_wide else 1.0
+    most = min(_MOST_CROPS, int(_MOST_ROWS / images / cost) - _VIEWS)
+    views = int(_CROPS_SHARE * budget_s / (cost * pass_s(size)))
+    return _HeadPlan(size, max(0, min(most, views - _VIEWS)), is_wide)
 
 
 def _from_scratch(info: DatasetInfo, network: object = None) -> dict[str, Any]:

@@ -414,6 +414,9 @@ def _model_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
             yield Fault(key, f"is not used by model {name!r}, {uses}", value)
     if settings.pretrained and info.pretrained is None:
         yield Fault("pretrained", f"is not used by model {name!r}: set start_from", True)
+    if settings.layer_decay < 1 and info.parts:
+        rule = f"needs layers that follow each other, and {name} has networks side by side: set 1"
+        yield Fault("layer_decay", rule, settings.layer_decay)
     if most < split:
         rule = f"can be split into at most {most} stages, not the {split} of `resources.split`"
         fitting = tuple(sorted(n for n, info in MODELS.items() if info.layers >= split))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -113,9 +114,13 @@ def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> st
             f"{source} is not what the search began with: its SHA-256 is {digest[:_DIGITS]}..., "
             f"recorded is {recorded[:_DIGITS]}..."
         )
-    weights = without_prefix(load_weights(source), model, source=source)
-    if settings.pretrained:
-        weights = for_channels(weights, model)
+    if settings.pretrained and info.parts:
+        weights = _weights_of_parts(info, model)
+        source = f"the weights of {', '.join(info.parts)}"
+    else:
+        weights = without_prefix(load_weights(source), model, source=source)
+        if settings.pretrained:
+            weights = for_channels(weights, model)
     new, unused = start_from(model, weights, source=source)
     message = f"started from {source}; new: {', '.join(new) or 'nothing'}"
     return f"{message}; unused: {some_of(unused)}" if unused else message
@@ -150,6 +155,21 @@ def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
     except SpecError as error:
         faults += error.faults
     return faults
+
+
+def _weights_of_parts(info: ModelInfo, model: nn.Module) -> dict[str, Tensor]:
+    """The pretrained weights of the networks that are side by side in `model`."""
+    weights: dict[str, Tensor] = {}
+    for part in info.parts:
+        own = for_channels(load_weights(_file_of(part)), model.get_submodule(part))
+        weights |= {f"{part}.{name}": tensor for name, tensor in own.items()}
+    return weights
+
+
+def _file_of(part: str) -> Path:
+    find = model_info(part).pretrained
+    assert find is not None  # a network stands beside others for its weights
+    return find(None)
 
 
 def start_from(
@@ -363,10 +383,19 @@ def with_backbone(
 
 
 def backbone_digest(settings: ClassifierSettings, info: ModelInfo) -> str:
-    """The sha256 of the file of the initial weights. Raises CheckpointError if it is missing."""
+    """The sha256 of the file of the initial weights, or of the digests of several files.
+
+    Raises CheckpointError if one is missing.
+    """
     source = source_of(settings, info)
     assert source is not None  # as the settings' faults have it
-    path = Path(source).expanduser()
+    if settings.pretrained and info.parts:
+        digests = "".join(_digest_of(_file_of(part)) for part in info.parts)
+        return hashlib.sha256(digests.encode()).hexdigest()
+    return _digest_of(Path(source).expanduser())
+
+
+def _digest_of(path: Path) -> str:
     path = (path / EXPORTED if path.is_dir() else path).resolve()  # caches hold links
     with translate_error(CheckpointError, f"start_from {path} cannot be read", of=OSError):
         stat = path.stat()

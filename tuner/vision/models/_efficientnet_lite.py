@@ -11,6 +11,7 @@ Melas-Kyriazi; Apache License 2.0), without its stochastic depth.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 from typing import NamedTuple
 
@@ -106,6 +107,25 @@ class Leveled(nn.Sequential):
         return out
 
 
+class SideBySide(nn.Module):
+    """`networks` without their heads, each under its name, and one head on all their features."""
+
+    def __init__(self, networks: Mapping[str, nn.Module], num_classes: int) -> None:
+        super().__init__()
+        features = 0
+        for name, network in networks.items():
+            features += network.get_parameter("_fc.weight").shape[1]
+            network.set_submodule("_fc", nn.Identity())
+            self.add_module(name, network)
+        self._names = tuple(networks)
+        self._fc = nn.Linear(features, num_classes)
+
+    def forward(self, x_NCHW: Tensor) -> Tensor:
+        features = [self.get_submodule(name)(x_NCHW) for name in self._names]
+        logits_NK: Tensor = self._fc(torch.cat(features, 1))
+        return logits_NK
+
+
 def _moments(x_NCHW: Tensor) -> tuple[Tensor, Tensor]:
     """The mean and the standard deviation over the pixels, mean_NC and std_NC."""
     mean_NC11 = x_NCHW.mean((2, 3), keepdim=True)
@@ -114,7 +134,8 @@ def _moments(x_NCHW: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _norm(channels: int) -> nn.Module:
-    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
+    # The source's momentum of 0.01 lags behind weights that are fine-tuned for a few hundred steps
+    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.1)
 
 
 class Convolution(nn.Conv2d):

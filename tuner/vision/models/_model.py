@@ -59,7 +59,8 @@ class ModelInfo:
     of these `model_args`; it may import the network. pretrained: the file of its library's weights,
     called with the SHA-256 of the file that is meant, or None for any; raises CheckpointError if it
     is missing. pixel_stats: the mean and std of each channel by which these weights' images were
-    normalised.
+    normalised. parts: the models side by side in it, each under its name in the state dict, with
+    its own pretrained weights and without its head.
     """
 
     build: Callable[..., nn.Module]
@@ -72,6 +73,7 @@ class ModelInfo:
     faults: Callable[[Mapping[str, Any]], Iterable[Fault]] = lambda model_args: ()
     pretrained: Callable[[str | None], Path] | None = None
     pixel_stats: Callable[[], PixelStats] | None = None
+    parts: tuple[str, ...] = ()
 
     @property
     def defaults(self) -> dict[str, Any]:

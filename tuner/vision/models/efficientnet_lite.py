@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,9 +50,29 @@ def efficientnet_lite2(*, in_channels: int, num_classes: int, levels: bool) -> n
     return efficientnet_lite(in_channels, num_classes, **scale, levels=levels)
 
 
+SIDE_BY_SIDE = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
+
+
+def efficientnet_lites(*, in_channels: int, num_classes: int, levels: bool) -> nn.Module:
+    """EfficientNet-Lite0, 1 and 2 side by side; the head sees the features of all three."""
+    from tuner.vision.models._efficientnet_lite import SideBySide
+
+    networks = {
+        name: MODELS[name].build(in_channels=in_channels, num_classes=num_classes, levels=levels)
+        for name in SIDE_BY_SIDE
+    }
+    return SideBySide(networks, num_classes)
+
+
 def _find_weights(name: str, _sha256: str | None) -> Path:
     weights = weights_named(name)
     return check_file(name, weights.path, weights.fetch_command)
+
+
+def _find_all(_sha256: str | None) -> Path:
+    """The first file of those side by side, all of which are here."""
+    first, *_ = [_find_weights(name, None) for name in SIDE_BY_SIDE]
+    return first
 
 
 MODELS = {
@@ -64,3 +85,6 @@ MODELS = {
     )
     for build in (efficientnet_lite0, efficientnet_lite1, efficientnet_lite2)
 }
+MODELS["efficientnet_lites"] = replace(
+    MODELS["efficientnet_lite0"], build=efficientnet_lites, pretrained=_find_all, parts=SIDE_BY_SIDE
+)
