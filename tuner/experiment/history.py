@@ -93,24 +93,29 @@ class History:
     def best(self) -> Best | None:
         """The best epoch of all trials: the leader's, or that of the default config.
 
-        The default config, the first of `points_to_evaluate`, is the best one unless the leader
-        beats it.
+        The default config is the best one unless the leader beats it.
         """
         leader = self.leader
-        default = self._default()
-        if leader is None or default is None or self._objective is None:
+        default = self.default
+        objective = self._objective
+        if leader is None or default is None or default.best is None or objective is None:
             return leader
-        estimates = leader.estimate, default.estimate
-        is_beaten = beats_default(*estimates, self._objective.metric, self._images)
-        return leader if is_beaten else default
+        if objective.choose != "estimate":
+            return leader
+        estimates = leader.estimate, default.best.estimate
+        is_beaten = beats_default(*estimates, objective.metric, self._images)
+        return leader if is_beaten else default.best
 
-    def _default(self) -> Best | None:
-        """The best epoch of the default config, if it is the one to beat."""
-        default = self.trials.get(DEFAULT_ID)
-        is_to_beat = self._objective is not None and self._objective.choose == "estimate"
-        if default is None or not is_to_beat or default.origin != "initial":
+    @property
+    def default(self) -> TrialRecord | None:
+        """The trial of the default config, the first of `points_to_evaluate`.
+
+        None if there is none, or if it has failed or has no report that counts.
+        """
+        first = self.trials.get(DEFAULT_ID)
+        if first is None or first.origin != "initial" or first.status == FAILED:
             return None
-        return None if default.status == FAILED else default.best
+        return first if first.best else None
 
     @property
     def duration_s(self) -> float:

@@ -276,19 +276,15 @@ class Results(Described):
     def accuracy(self, best: Mapping[str, Any]) -> Accuracy | None:
         """The validation accuracy of a trial in the shape of `best_json`; None if unknown.
 
-        The first of `points_to_evaluate` is the default config, of trial 00000. It is compared if
-        it has not failed and has a report that counts.
+        It is compared with that of the default config, if another is the best.
         """
         images, among = self.document.get(VALIDATION), trials_chosen_from(self.counts)
         accuracy = accuracy_of("val_accuracy", best["metrics"], images, among=among)
-        search, first = self.document["spec"].get("search"), self.trials.get(DEFAULT_ID)
-        points = search.get("points_to_evaluate") if isinstance(search, Mapping) else None
-        is_usable = first is not None and first.best is not None and first.status != FAILED
-        is_default = first and isinstance(points, list) and points[:1] == [first.config]
-        if accuracy and first and is_default and is_usable and first.config != best["config"]:
-            default = accuracy_of("val_accuracy", self.best_json(first)["metrics"], images)
-            return replace(accuracy, default=default)
-        return accuracy
+        first = self.history.default
+        if accuracy is None or first is None or first.config == best["config"]:
+            return accuracy
+        default = accuracy_of("val_accuracy", self.best_json(first)["metrics"], images)
+        return replace(accuracy, default=default)
 
     def show(self) -> dict[str, Any]:
         """What `show --json` shows: name, status, counts, best or None.
