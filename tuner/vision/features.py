@@ -430,7 +430,7 @@ def regress_head(
     with torch.no_grad():
         head.bias.add_(head.weight @ mean_F)
         head.weight.mul_(std_F)
-    x_NF = (x_NF - mean_F) / std_F
+        x_NF.sub_(mean_F).div_(std_F)  # a copy, and the largest tensor of the trial
     _regress(head, x_NF, labels_N, strength=settings.weight_decay, loss=loss)
     with torch.no_grad():
         mean_loss = float(loss(head(x_NF), labels_N)) / len(x_NF)
