@@ -60,6 +60,7 @@ def run(
 
     KEY=VALUE sets any key of the spec; `tuner spec` explains them all.
     """
+    from tuner.reporting.plan_text import begin_text
     from tuner.spec.code import refuse_elsewhere
     from tuner.spec.plan import warnings_of
 
@@ -73,6 +74,7 @@ def run(
     for hint in spec.declaration.hints(spec):
         warn(f"hint: {hint}")
     _warn(spec.pin_data())  # before any Ray starts: images may turn out to be unreadable
+    warn(begin_text(spec))
     from tuner.cluster import connect as cluster
 
     with cluster.connect(address, spec=spec):

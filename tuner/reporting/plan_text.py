@@ -40,6 +40,13 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
     return "\n".join([*lines, "", "Its spec", indent(spec.to_yaml().rstrip(), "  ")])
 
 
+def begin_text(spec: ExperimentSpec) -> str:
+    """What begins, in a line: Ray and its workers take some seconds to start."""
+    trials = "trials" if spec.trials is None else amount_of(spec.trials, "trial")
+    within = f" within {duration(spec.time_budget_s)}" if spec.time_budget_s else ""
+    return f"{spec.name}: {trials}{within}, results in {shown(spec.folder)}; starting the workers"
+
+
 def _rows(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> Iterator[tuple[str, str]]:
     length = "as long as it reports" if spec.epochs is None else amount_of(spec.epochs, "epoch")
     yield "From", source
