@@ -44,7 +44,7 @@ def test_best_trial_is_compared_with_the_default_config(storage, best, is_better
         storage / "digits", search={**search, "points_to_evaluate": [{"lr": 0.1}, {"lr": 0.2}]}
     )
     writer = Writer(with_baseline(folder, images=200, baseline=0.1))
-    writer.trial(0, [metrics(0.9), metrics(0.5)], config={"lr": 0.1})
+    writer.trial(0, [metrics(0.9), metrics(0.5)], config={"lr": 0.1}, origin="initial")
     writer.trial(1, [metrics(best)], config={"lr": 0.2})
     writer.end()
     results = Results(folder)
