@@ -331,11 +331,8 @@ def test_heads_of_packaged_weights_train_unless_the_user_chooses_layers(
     photos_dir, torch_home, package, setting, trials, refit
 ):
     spec, _ = resolve("folder:my photos", [setting])
-    assert (spec.trials, spec.refit, spec.training["model"]) == (
-        trials,
-        refit,
-        "efficientnet_lite0",
-    )
+    first = {**spec.training, **spec.search.points_to_evaluate[0]}
+    assert (spec.trials, spec.refit, first["model"]) == (trials, refit, "efficientnet_lite0")
     assert spec.training["image_size"] == (288 if refit else 128)
     assert spec.time_budget_s == (600 if refit else None)
 
