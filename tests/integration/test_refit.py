@@ -67,7 +67,7 @@ def test_a_folder_begins_with_the_packaged_weights_and_is_refitted(here, monkeyp
     call("export", "pets", "--to", "pets_model")
     config = read_export("pets_model").config
     assert config.refit.name == "pets"
-    assert config.model.name in ("efficientnet_lite0", "efficientnet_lites")
+    assert config.model.name == shown("show", "pets")["best"]["config"]["model"]
     assert config.input.mean == pytest.approx([127 / 255] * 3)
 
 

@@ -160,10 +160,12 @@ def test_fewer_images_than_features_are_fitted_as_exactly(start):
     x_NF = torch.randn(20, 50, generator=generator)
     labels_N = torch.arange(20) % 3
     heads = [torch.nn.Linear(50, 3) for _ in range(2)]
-    for head, fit in zip(heads, (features._regress, features._minimise), strict=True):
+    rows = [features._spanned(x_NF, 3), features._Rows(x_NF)]
+    assert rows[0].x_NF.shape == (20, 20)
+    for head, some in zip(heads, rows, strict=True):
         torch.nn.init.constant_(head.weight, start)
         torch.nn.init.zeros_(head.bias)
-        fit(head, x_NF, labels_N, strength=0.1, loss=None)
+        features._regress(head, some, labels_N, strength=0.1)
     few, all_of_them = heads
     assert torch.allclose(few.weight, all_of_them.weight, atol=1e-3)
     assert torch.allclose(few(x_NF), all_of_them(x_NF), atol=1e-2)

@@ -310,7 +310,16 @@ def model_info(reference: str) -> ModelInfo:
 def has_weights(reference: str) -> bool:
     """Whether a library's pretrained weights for the model are on this machine."""
     try:
-        info = model_info(reference)
-        return info.pretrained is not None and info.pretrained(None).is_file()
+        files = pretrained_files(model_info(reference))
     except (FaultsError, CheckpointError):
         return False
+    return bool(files) and all(file.is_file() for file in files)
+
+
+def pretrained_files(info: ModelInfo, sha256: str | None = None) -> list[Path]:
+    """The files of a library's weights, one for each of the model's parts; none if there are none.
+
+    sha256: of the file that is meant, or None for any. Raises CheckpointError if one is missing.
+    """
+    networks = [model_info(part) for part in info.parts] or [info]
+    return [network.pretrained(sha256) for network in networks if network.pretrained]

@@ -449,6 +449,6 @@ def _notes_on_norms(spec: ExperimentSpec) -> Iterator[str]:
     if any((norm or own) == "batch" for own in usual if own for norm in norms):
         alike = "training.norm=group gives the same with any number."
         yield f"{_BATCH_NORM.format('')} {alike}"
-    foreign = [name for name, info in models.items() if info.foreign or info.pretrained]
+    foreign = [name for name, info in models.items() if info.foreign or info.has_pretrained]
     if foreign:
         yield _BATCH_NORM.format(f", if there is any in {', '.join(foreign)},")

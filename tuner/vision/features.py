@@ -109,7 +109,7 @@ def features_of(
         if len(_kept) == _MOST_KEPT:
             del _kept[next(iter(_kept))]
         parts = [_loaded(frozen.part(name)) for name in plan.info.parts]
-        _kept[own] = _side_by_side(parts, _head_of(plan)) if parts else _loaded(frozen)
+        _kept[own] = _side_by_side(parts, _head_of(plan)[0]) if parts else _loaded(frozen)
     return _kept[own]
 
 
@@ -157,7 +157,7 @@ def _loaded(frozen: _Frozen) -> Features:
     """The features of one network, from the disk or computed."""
     settings, plan, images, _, device = frozen
     complete = _with_all_levels(plan) if len(images.rows_NP) <= _FEW else plan
-    width = None if complete == plan else _width(plan)
+    width = None if complete == plan else _head_of(plan)[1]
     frozen = frozen._replace(plan=complete)
     tensors: list[Tensor] = []
     for kind, values in _kinds(settings).items():
@@ -184,16 +184,12 @@ def _with_all_levels(plan: Blueprint) -> Blueprint:
     return plan.model_copy(update={"settings": {**plan.settings, "levels": True}})
 
 
-def _width(plan: Blueprint) -> int:
-    """The number of features that the head of `plan` takes."""
+def _head_of(plan: Blueprint) -> tuple[str, int]:
+    """The name of the head of `plan`, and the number of features that it takes."""
     with torch.device("meta"):
         network = plan.initial()
-    return network.get_parameter(f"{head_of(network)}.weight").shape[1]
-
-
-def _head_of(plan: Blueprint) -> str:
-    with torch.device("meta"):
-        return head_of(plan.initial())
+    name = head_of(network)
+    return name, network.get_parameter(f"{name}.weight").shape[1]
 
 
 def _views(settings: ClassifierSettings) -> int:
@@ -392,8 +388,9 @@ def fit_head(
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
     least, best, chosen = float("inf"), head.state_dict(), _STRENGTHS[0]
+    rows = _spanned(x_NF, head.out_features)
     for strength in _STRENGTHS:
-        _regress(head, x_NF, y_N, strength=strength)
+        _regress(head, rows, y_N, strength=strength)
         with torch.no_grad():
             loss = float(F.cross_entropy(head(x_val_NF), y_val_N))
         if not loss < least:
@@ -403,7 +400,8 @@ def fit_head(
     if fits_N is not None:
         head.load_state_dict(best)
         x_NF, y_N = fitted(fits_N)
-        _regress(head, (x_NF - mean_F) / std_F, y_N, strength=chosen)
+        rows = _spanned((x_NF - mean_F) / std_F, head.out_features)
+        _regress(head, rows, y_N, strength=chosen)
         best = head.state_dict()
     weight_KF = best["weight"].detach() / std_F
     return weight_KF, best["bias"].detach() - weight_KF @ mean_F
@@ -431,7 +429,8 @@ def regress_head(
         head.bias.add_(head.weight @ mean_F)
         head.weight.mul_(std_F)
         x_NF.sub_(mean_F).div_(std_F)  # a copy, and the largest tensor of the trial
-    _regress(head, x_NF, labels_N, strength=settings.weight_decay, loss=loss)
+    rows = _spanned(x_NF, head.out_features)
+    _regress(head, rows, labels_N, strength=settings.weight_decay, loss=loss)
     with torch.no_grad():
         mean_loss = float(loss(head(x_NF), labels_N)) / len(x_NF)
         head.weight.div_(std_F)
@@ -446,36 +445,41 @@ def _scale_of(x_NF: Tensor) -> tuple[Tensor, Tensor]:
     return x_NF.mean(0), std_F.clamp_min(least_std if least_std > 0 else 1.0)
 
 
-def _regress(
-    head: nn.Linear,
-    x_NF: Tensor,
-    labels_N: Tensor,
-    *,
-    strength: float,
-    loss: Loss | None = None,
-) -> None:
-    """Fit `head` to features by L-BFGS, with the L2 penalty `strength`.
+class _Rows(NamedTuple):
+    """Features to fit, x_NF, or of fewer rows than features their coordinates in `basis_FN`.
 
-    Fewer rows than features span a space of as many dimensions, which holds the best weights: by
-    the representer theorem (Kimeldorf & Wahba 1971) the fit within it is that of all features.
+    The rows span a space that holds the best weights of an L2 penalty: by the representer theorem
+    (Kimeldorf & Wahba 1971) the fit within it is that of all features.
     """
-    if len(x_NF) >= min(x_NF.shape[1], _MOST_ROWS_A_CLASS * head.out_features):
-        _minimise(head, x_NF, labels_N, strength=strength, loss=loss)
-        return
-    with single_thread(), torch.no_grad():
+
+    x_NF: Tensor
+    basis_FN: Tensor | None = None
+
+
+def _spanned(x_NF: Tensor, num_classes: int) -> _Rows:
+    """The rows in the space that they span, where the fit is faster for it."""
+    if len(x_NF) >= min(x_NF.shape[1], _MOST_ROWS_A_CLASS * num_classes):
+        return _Rows(x_NF)
+    with single_thread():
         basis_FN, coordinates_NN = torch.linalg.qr(x_NF.T)
-        small = nn.Linear(len(x_NF), head.out_features).to(x_NF)
-        small.weight.copy_(head.weight @ basis_FN)
-        small.bias.copy_(head.bias)
-    _minimise(small, coordinates_NN.T, labels_N, strength=strength, loss=loss)
-    with torch.no_grad():
-        head.weight.copy_(small.weight @ basis_FN.T)
-        head.bias.copy_(small.bias)
+    return _Rows(coordinates_NN.T, basis_FN)
 
 
-def _minimise(
-    head: nn.Linear, x_NF: Tensor, labels_N: Tensor, *, strength: float, loss: Loss | None
+def _regress(
+    head: nn.Linear, rows: _Rows, labels_N: Tensor, *, strength: float, loss: Loss | None = None
 ) -> None:
+    """Fit `head` to the rows by L-BFGS, with the L2 penalty `strength`."""
+    x_NF, basis_FN = rows
+    if basis_FN is not None:
+        small = nn.Linear(x_NF.shape[1], head.out_features).to(x_NF)
+        with torch.no_grad():
+            small.weight.copy_(head.weight @ basis_FN)
+            small.bias.copy_(head.bias)
+        _regress(small, _Rows(x_NF), labels_N, strength=strength, loss=loss)
+        with torch.no_grad():
+            head.weight.copy_(small.weight @ basis_FN.T)
+            head.bias.copy_(small.bias)
+        return
     loss_sum = loss or partial(F.cross_entropy, reduction="sum")
 
     def penalised() -> Tensor:

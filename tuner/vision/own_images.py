@@ -58,7 +58,7 @@ _TIMMS = {  # timm's names of networks that torchvision names otherwise
 }
 _PACKAGED = "efficientnet_lite0"  # the network whose weights come in a package
 _SIDE_BY_SIDE = "efficientnet_lites"  # it and larger ones, whose weights come in packages, too
-_SMALL_NETWORKS = {name for name, info in catalog.MODELS.items() if info.pretrained is None}
+_SMALL_NETWORKS = {name for name, info in catalog.MODELS.items() if not info.has_pretrained}
 _TUNED_SIZE = {"cpu": 128, "gpu": 224}  # px
 # Heads on a CPU. The largest of these sizes, in px, whose features take no more than a part of the
 # time; then larger networks beside it and random crops of each image, as far as larger parts allow
@@ -229,11 +229,10 @@ def default_experiment(
                 time_s = float(budget_s) if isinstance(budget_s, int | float) else _BUDGET_S
                 has_wider = not network and catalog.has_weights(_SIDE_BY_SIDE)
                 heads = _affordable(info, time_s, training.get("image_size"), has_wider=has_wider)
-                start["image_size"] = heads.image_size
-            crops = heads.crops
+            start["image_size"] = heads.image_size
             search = _heads(start["model"], heads)
             settings = {"batch_size": batch_size, "train_layers": "head", "optimizer": "lbfgs"}
-            if crops:
+            if heads.crops:
                 settings["crop_scale"] = 0.4
             if info.train + info.validation <= _FOLDED and "resplit" not in given:
                 settings["folds"] = _FOLDS  # each of few images tells
@@ -380,11 +379,10 @@ def _heads(model: object, plan: _HeadPlan) -> _Search:
     """
     space = dict(_HEADS.space)
     points = list(_HEADS.points)
-    crops = plan.crops
-    if crops:
-        space["crops_per_image"] = f"choice([0, {crops}])"
+    if plan.crops:
+        space["crops_per_image"] = f"choice([0, {plan.crops}])"
         first, upright, *others = ({**point, "crops_per_image": 0} for point in points)
-        cropped = ({**point, "crops_per_image": crops} for point in (first, *others))
+        cropped = ({**point, "crops_per_image": plan.crops} for point in (first, *others))
         points = [first, upright, *cropped]
     if "levels" in catalog.model_info(str(model)).defaults:
         space["levels"] = "choice([True, False])"

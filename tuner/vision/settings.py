@@ -412,7 +412,7 @@ def _model_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
     for key in sorted(_ModelSettings.model_fields.keys() - own.keys()):
         if (value := getattr(settings, key)) is not None:
             yield Fault(key, f"is not used by model {name!r}, {uses}", value)
-    if settings.pretrained and info.pretrained is None:
+    if settings.pretrained and not info.has_pretrained:
         yield Fault("pretrained", f"is not used by model {name!r}: set start_from", True)
     if settings.layer_decay < 1 and info.parts:
         rule = f"needs layers that follow each other, and {name} has networks side by side: set 1"

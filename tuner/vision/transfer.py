@@ -19,7 +19,7 @@ from tuner.experiment.files import sha256_of
 from tuner.trial.checkpoints import load_state
 from tuner.trial.failures import is_out_of_memory, message_of
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.catalog import MODELS, model_info
+from tuner.vision.catalog import MODELS, model_info, pretrained_files
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.epochs import seeded
 from tuner.vision.models._foreign import NETWORKS
@@ -63,11 +63,17 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
 def source_of(settings: ClassifierSettings, info: ModelInfo) -> str | None:
     """The file or folder of the initial weights, or None. Raises CheckpointError.
 
-    Of a library's files, it is the one whose SHA-256 `settings` record.
+    Of a library's files, it is the one whose SHA-256 `settings` record. A network with parts has
+    several, which are named one after the other.
     """
-    if settings.pretrained and info.pretrained is not None:
-        return str(info.pretrained(recorded_digest(settings)))
-    return settings.start_from
+    return ", ".join(map(str, _files_of(settings, info))) or None
+
+
+def _files_of(settings: ClassifierSettings, info: ModelInfo) -> list[Path]:
+    """The files of the initial weights, one for each part of the network."""
+    if settings.pretrained and (files := pretrained_files(info, recorded_digest(settings))):
+        return files
+    return [] if settings.start_from is None else [Path(settings.start_from).expanduser()]
 
 
 def recorded_digest(settings: ClassifierSettings) -> str | None:
@@ -114,13 +120,14 @@ def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> st
             f"{source} is not what the search began with: its SHA-256 is {digest[:_DIGITS]}..., "
             f"recorded is {recorded[:_DIGITS]}..."
         )
-    if settings.pretrained and info.parts:
-        weights = _weights_of_parts(info, model)
-        source = f"the weights of {', '.join(info.parts)}"
-    else:
-        weights = without_prefix(load_weights(source), model, source=source)
+    parts = info.parts if settings.pretrained and info.parts else ("",)
+    weights: dict[str, Tensor] = {}
+    for part, file in zip(parts, _files_of(settings, info), strict=True):
+        network = model.get_submodule(part)
+        own = without_prefix(load_weights(file), network, source=str(file))
         if settings.pretrained:
-            weights = for_channels(weights, model)
+            own = for_channels(own, network)
+        weights |= {f"{part}.{name}" if part else name: tensor for name, tensor in own.items()}
     new, unused = start_from(model, weights, source=source)
     message = f"started from {source}; new: {', '.join(new) or 'nothing'}"
     return f"{message}; unused: {some_of(unused)}" if unused else message
@@ -155,21 +162,6 @@ def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
     except SpecError as error:
         faults += error.faults
     return faults
-
-
-def _weights_of_parts(info: ModelInfo, model: nn.Module) -> dict[str, Tensor]:
-    """The pretrained weights of the networks that are side by side in `model`."""
-    weights: dict[str, Tensor] = {}
-    for part in info.parts:
-        own = for_channels(load_weights(_file_of(part)), model.get_submodule(part))
-        weights |= {f"{part}.{name}": tensor for name, tensor in own.items()}
-    return weights
-
-
-def _file_of(part: str) -> Path:
-    find = model_info(part).pretrained
-    assert find is not None  # a network stands beside others for its weights
-    return find(None)
 
 
 def start_from(
@@ -387,12 +379,11 @@ def backbone_digest(settings: ClassifierSettings, info: ModelInfo) -> str:
 
     Raises CheckpointError if one is missing.
     """
-    source = source_of(settings, info)
-    assert source is not None  # as the settings' faults have it
-    if settings.pretrained and info.parts:
-        digests = "".join(_digest_of(_file_of(part)) for part in info.parts)
-        return hashlib.sha256(digests.encode()).hexdigest()
-    return _digest_of(Path(source).expanduser())
+    digests = [_digest_of(file) for file in _files_of(settings, info)]
+    assert digests  # as the settings' faults have it
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def _digest_of(path: Path) -> str:

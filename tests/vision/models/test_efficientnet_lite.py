@@ -14,6 +14,7 @@ from tuner.vision.batches import normaliser
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import dataset_info, model_info
 from tuner.vision.export.predict import predict
+from tuner.vision.export.read import read_export
 from tuner.vision.norms import shared_over_ranks, unshared_norms
 from tuner.vision.optimizer import depths_below_head
 from tuner.vision.settings import ClassifierSettings, check_settings
@@ -174,6 +175,25 @@ def test_a_head_on_networks_side_by_side_is_handed_over_whole(pets, tmp_path):
     folder = results.export(tmp_path / "model")
     rows = predict(folder, [pets.removeprefix("folder:")])
     assert all(row.fault is None for row in rows)
+    handed = read_export(folder).weights()
+    for part in model_info("efficientnet_lites").parts:
+        for name, tensor in load_weights(weights_named(part).path).items():
+            assert name.startswith("_fc.") or torch.equal(handed[f"{part}.{name}"], tensor)
+    record = results.best_checkpoint()
+    head = torch.load(results.folder / record.path, weights_only=True)["model"]
+    assert torch.equal(handed["_fc.weight"], head["_fc.weight"])
+
+
+def test_a_network_with_parts_begins_with_an_export_of_it(pets, tmp_path):
+    settings = settings_for(pets, model="efficientnet_lites", fit_head=False, lr=1)
+    settings["pretrained"] = False
+    given = ClassifierSettings.model_validate({**settings, "levels": False})
+    plan = blueprint_of(given, dataset_info(given.data))
+    source = plan.initial().state_dict()
+    torch.save(source, tmp_path / "weights.pt")
+    started = given.model_copy(update={"start_from": str(tmp_path / "weights.pt")})
+    begun = initial_network(started, plan).state_dict()
+    assert all(torch.equal(begun[name], tensor) for name, tensor in source.items())
 
 
 def test_layers_of_networks_side_by_side_have_one_rate(pets):

@@ -59,8 +59,8 @@ class ModelInfo:
     of these `model_args`; it may import the network. pretrained: the file of its library's weights,
     called with the SHA-256 of the file that is meant, or None for any; raises CheckpointError if it
     is missing. pixel_stats: the mean and std of each channel by which these weights' images were
-    normalised. parts: the models side by side in it, each under its name in the state dict, with
-    its own pretrained weights and without its head.
+    normalised. parts: the models side by side in it, each under its name in the state dict and
+    without its head; the weights are theirs.
     """
 
     build: Callable[..., nn.Module]
@@ -74,6 +74,11 @@ class ModelInfo:
     pretrained: Callable[[str | None], Path] | None = None
     pixel_stats: Callable[[], PixelStats] | None = None
     parts: tuple[str, ...] = ()
+
+    @property
+    def has_pretrained(self) -> bool:
+        """Whether there are pretrained weights of a library, on this machine or elsewhere."""
+        return self.pretrained is not None or bool(self.parts)
 
     @property
     def defaults(self) -> dict[str, Any]:

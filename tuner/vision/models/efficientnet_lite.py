@@ -69,12 +69,6 @@ def _find_weights(name: str, _sha256: str | None) -> Path:
     return check_file(name, weights.path, weights.fetch_command)
 
 
-def _find_all(_sha256: str | None) -> Path:
-    """The first file of those side by side, all of which are here."""
-    first, *_ = [_find_weights(name, None) for name in SIDE_BY_SIDE]
-    return first
-
-
 MODELS = {
     build.__name__: ModelInfo(
         build,
@@ -86,5 +80,5 @@ MODELS = {
     for build in (efficientnet_lite0, efficientnet_lite1, efficientnet_lite2)
 }
 MODELS["efficientnet_lites"] = replace(
-    MODELS["efficientnet_lite0"], build=efficientnet_lites, pretrained=_find_all, parts=SIDE_BY_SIDE
+    MODELS["efficientnet_lite0"], build=efficientnet_lites, pretrained=None, parts=SIDE_BY_SIDE
 )
