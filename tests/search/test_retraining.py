@@ -105,6 +105,7 @@ def test_refitting_spec_of_folds_trains_once_as_long_as_a_fold(tmp_path):
     assert (spec.epochs, spec.constants["epochs"], spec.training["folds"]) == (9, 9, None)
     confirming = validate(confirming_spec(results, top=1, seeds=2))
     assert (confirming.epochs, confirming.objective.from_epoch) == (2, 2)
+    assert confirming.training == {**results.spec.training, "resplit": True}
 
 
 def test_refitting_spec_after_a_confirmation_takes_the_confirmed_model(search):

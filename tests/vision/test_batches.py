@@ -124,6 +124,18 @@ def test_folds_are_disjoint_stratified_and_follow_from_the_split_seed(images):
         assert (other.splits["validation"].tolist() == held_out[-1]) == is_shared
 
 
+def test_folds_follow_from_the_seed_of_a_trial_with_resplit(images):
+    settings = ClassifierSettings(dataset="tiny", folds=4, fold_epochs=1, resplit=True)
+    last_folds = []
+    for seed in (0, 1):
+        settings = settings.model_copy(update={"seed": seed})
+        folds = [of_trial(images, settings, fold=fold) for fold in range(4)]
+        held_out = [fold.splits["validation"].tolist() for fold in folds]
+        assert sorted(row for rows in held_out for row in rows) == images.searched_N.tolist()
+        last_folds.append(held_out[-1])
+    assert last_folds[0] != last_folds[1]
+
+
 def test_resplit_draws_a_stratified_split_of_the_same_sizes_from_the_seed(images):
     first, again, other = (split_for(images, resplit=True, seed=seed) for seed in (1, 1, 2))
     rows = first.splits["validation"]

@@ -66,6 +66,15 @@ class TestFolds(ClassifierContract):
             learner.step()
 
 
+def test_folds_of_a_seed_validate_every_image_once():
+    learner = tiny(seed=3, folds=3, fold_epochs=1, resplit=True)
+    rows = []
+    for _ in range(3):
+        learner.step()
+        rows += learner._data.splits["validation"].tolist()
+    assert sorted(rows) == learner._data.searched_N.tolist()
+
+
 def tiny(*, seed=0, **settings):
     return ImageClassifier(settings, {**TINY, "model": "cnn", "width": 4, "seed": seed})
 

@@ -108,7 +108,7 @@ BEYOND = {
     "crops_per_image": [-1, 65, 2],
     "fold_epochs": [0, 3],
 }
-NOT_IN_FOLDS = {"resplit": True, "batch_size": 1150, "warmup_epochs": 4}
+NOT_IN_FOLDS = {"batch_size": 1150, "warmup_epochs": 4}
 NOT_IN_FOLDS |= {"train_on": "train+validation"}
 LBFGS = {"optimizer": "lbfgs", "train_layers": "head", "start_from": __file__}
 NOT_BY_LBFGS = {"fit_head": True, "mixup": 0.1, "cutmix": 1, "ema_decay": 0.9, "clip_grad_norm": 1}

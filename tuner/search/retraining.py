@@ -40,7 +40,7 @@ from tuner.places import LOCAL
 from tuner.search.resuming import Extension, trainable_of
 from tuner.search.run import refuse_changed_data, resume_experiment, run_experiment
 from tuner.search.stopping import refit_s
-from tuner.spec.declaration import declaration_of
+from tuner.spec.declaration import Declaration, declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.spec.validation import Machine, validate
@@ -60,9 +60,7 @@ def confirm(
     `resume_experiment`. Raises UsageError for a running search, a confirmation or changed images,
     SpecError for a missing trainable, NoUsableTrialError without a leader, and as `run_experiment`.
     """
-    spec = confirming_spec(results, top=top, seeds=seeds)
-    if trainable is not None:
-        spec = spec.replace(trainable=trainable_of(spec.trainable, trainable, results.folder))
+    spec = confirming_spec(results, top=top, seeds=seeds, trainable=trainable)
     earlier = reversed(linked(results))
     return Confirmation(_retrained(results, spec, earlier, address=address, trainable=trainable))
 
@@ -111,9 +109,12 @@ def refit_at_end(results: Results, *, address: str = LOCAL) -> Results | None:
     return refit_of(results)
 
 
-def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec:
+def confirming_spec(
+    results: Results, *, top: int, seeds: int, trainable: Any = None
+) -> ExperimentSpec:
     """The experiment that retrains the leaders without early stopping. Raises as `confirm`."""
     _check_ended(results)
+    trains, declared = _declared(results, trainable)
     search, trials = results.spec, leaders(results, top)
     scheduler = search.scheduler and search.scheduler.without_stopping().model_dump(mode="json")
     return _retraining_spec(
@@ -122,6 +123,8 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
         search,
         trials,
         [*_fresh_seeds(results, seeds)],
+        trainable=trains,
+        training={**search.training, **declared.confirming(search.training)},
         scheduler=scheduler or "none",
         confirms={
             "name": results.files.name,
@@ -141,9 +144,7 @@ def refitting_spec(
 ) -> ExperimentSpec:
     """The experiment of a refit. Parameters and errors as of `refit`."""
     _check_ended(results)
-    trains = trainable_of(results.spec.trainable, trainable, results.folder)
-    with translate_error(UsageError, f"cannot import {trains}"):
-        declared = declaration_of(trains)
+    trains, declared = _declared(results, trainable)
     if declared.refit is None:
         raise UsageError(
             f"{trains} declares no refit, so it cannot train on training and validation data "
@@ -182,6 +183,13 @@ def refitting_spec(
             "final": final,
         },
     )
+
+
+def _declared(results: Results, trainable: Any) -> tuple[str, Declaration]:
+    """(the trainable of the search, or `trainable` in its place; what it declares)."""
+    trains = trainable_of(results.spec.trainable, trainable, results.folder)
+    with translate_error(UsageError, f"cannot import {trains}"):
+        return trains, declaration_of(trains)
 
 
 def _check_ended(results: Results) -> None:

@@ -105,6 +105,10 @@ class Declaration:
         """(`refit`, its epochs) after a trial of this `training` whose best epoch was `epoch`."""
         return self.refit or {}, epoch
 
+    def confirming(self, training: Values) -> Values:
+        """Constants with which a fresh seed trains otherwise, beside those of a `training`."""
+        return {}
+
     def seeds_trials(self, spec: ExperimentSpec) -> bool:
         """Whether each trial gets a seed of its own, and not that of the experiment."""
         return False

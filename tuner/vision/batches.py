@@ -88,9 +88,10 @@ def _image_set(name: str, folder: Path, split_seed: int, device: torch.device) -
 def of_trial(images: ImageSet, settings: ClassifierSettings, *, fold: int = -1) -> ImageSet:
     """`images` in the training and validation splits of one trial; the test split is the same.
 
-    fold: from 0, or the last one. Folds follow from `split_seed`, so all trials share them; with
-    `resplit` (Nagler et al. 2024, "Reshuffling Resampling Splits Can Improve Generalization of
-    Hyperparameter Optimization") the split follows from the trial's seed.
+    settings: of the trial, not of its fold, which has another seed. fold: from 0, or the last one.
+    Folds follow from `split_seed`, so all trials share them; with `resplit` (Nagler et al. 2024,
+    "Reshuffling Resampling Splits Can Improve Generalization of Hyperparameter Optimization") the
+    split, or the folds, follow from the trial's seed, too.
     """
     if settings.train_on == "train+validation":
         return images.validated_on(images.searched_N[:0])
@@ -102,10 +103,12 @@ def of_trial(images: ImageSet, settings: ClassifierSettings, *, fold: int = -1) 
     rows_N = images.searched_N
     labels_N = images.labels_N.cpu()[rows_N].numpy()
     groups_N = rows_N.numpy() if images.groups_N is None else images.groups_N[rows_N].numpy()
+    seeds = [settings.split_seed, settings.seed]
     if settings.folds:
-        fold_N = fold_groups(labels_N, groups_N, settings.folds, seed=settings.split_seed)
+        seed = seeds if settings.resplit else settings.split_seed
+        fold_N = fold_groups(labels_N, groups_N, settings.folds, seed=seed)
         return images.validated_on(rows_N[fold_N == fold % settings.folds])
-    rng = np.random.default_rng([settings.split_seed, settings.seed])
+    rng = np.random.default_rng(seeds)
     chosen_N = sample_groups(labels_N, groups_N, len(images.splits["validation"]), rng=rng)
     return images.validated_on(rows_N[chosen_N])
 

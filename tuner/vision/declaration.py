@@ -141,6 +141,10 @@ class ClassifierDeclaration(Declaration):
         whole = {"folds": None, "fold_epochs": None, "epochs": training["fold_epochs"]}
         return {**self.refit, **whole}, training["fold_epochs"]
 
+    def confirming(self, training: Mapping[str, Any]) -> dict[str, Any]:
+        """A fresh seed draws other folds: a head on features is the same with any seed."""
+        return {"resplit": True} if training.get("folds") else {}
+
     def seeds_trials(self, spec: ExperimentSpec) -> bool:
         return bool(spec.training.get("resplit"))
 

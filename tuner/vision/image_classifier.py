@@ -108,13 +108,14 @@ class ImageClassifier:
 
     def _build(self, *, fold: int = 0) -> None:
         """Make all that trains, of an epoch or of the fold number `fold`."""
-        self._settings = settings = self._trial_settings.in_fold(fold)
+        of_all = self._trial_settings
+        self._settings = settings = of_all.in_fold(fold)
         split, device = self._split, self._device
         images = image_set(settings.data, self._device)
         data = replace(images, info=transfer.with_pixel_stats(images.info, settings))
-        self._data = of_trial(data, settings, fold=fold)
+        self._data = of_trial(data, of_all, fold=fold)
         # Its validation split chooses the initial head
-        searching = settings.model_copy(update={"train_on": "train"})
+        searching = of_all.model_copy(update={"train_on": "train"})
         self._searched_on = of_trial(data, searching, fold=fold)
         # A data set that ships and keeps its own mean and std needs no description in a checkpoint
         self._is_described = bool(images.info.content) or self._data.info is not images.info

@@ -142,7 +142,8 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         None, description="epochs of a fold; unless set scheduler.max_t, then that of folds"
     )
     resplit: bool = Field(
-        False, description="whether the seed of a trial draws its training and validation split"
+        False,
+        description="whether the seed of a trial draws its training and validation split, or folds",
     )
 
     crops_per_image: int = Field(
@@ -344,7 +345,7 @@ def _combination_faults(
     fp16 = ("precision",) if settings.precision == "fp16" else ()
     in_stages = ("freeze", "compile", *fp16, "train_layers", "fit_head", "folds")
     excluded: dict[str, tuple[object, tuple[str, ...]]] = {  # by what excludes them, if it is set
-        "folds": (settings.folds, ("resplit", "train_on")),
+        "folds": (settings.folds, ("train_on",)),
         "crop_padding": (settings.crop_padding, ("crop_scale",)),
         "train_layers 'head'": (is_head, ("freeze",)),
         "start_from": (settings.start_from, ("pretrained",)),

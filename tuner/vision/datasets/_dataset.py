@@ -8,7 +8,7 @@ An export needs that description, since the images may be missing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,7 +123,9 @@ def stratified_sample(
     return np.sort(np.concatenate(chosen)).astype(np.int64) if chosen else np.empty(0, np.int64)
 
 
-def stratified_folds(labels_N: NDArray[Any], count: int, *, seed: int) -> NDArray[np.int64]:
+def stratified_folds(
+    labels_N: NDArray[Any], count: int, *, seed: int | Sequence[int]
+) -> NDArray[np.int64]:
     """The fold, from 0, of each position: equal in size to within one image, also by class."""
     import numpy as np
 
@@ -149,7 +151,7 @@ def sample_groups(
 
 
 def fold_groups(
-    labels_N: NDArray[Any], groups_N: NDArray[Any], count: int, *, seed: int
+    labels_N: NDArray[Any], groups_N: NDArray[Any], count: int, *, seed: int | Sequence[int]
 ) -> NDArray[np.int64]:
     """The fold of each position, as `stratified_folds` has it; a group is in one fold."""
     import numpy as np
