@@ -35,9 +35,9 @@ CONFIG = {"lr": 0.003552, "momentum": 0.9, "weight_decay": 0.00142, "batch_size"
 class Shown:
     """A history, and what shows it: notified as a driver notifies its observers."""
 
-    def __init__(self, stream, earlier=()):
+    def __init__(self, stream, earlier=(), spec=SPEC):
         self.history = fold(earlier, OBJECTIVE)
-        self._progress = Progress(SPEC, self.history, stream=stream)
+        self._progress = Progress(spec, self.history, stream=stream)
 
     def __call__(self, event):
         self.history.apply(event)
@@ -56,6 +56,17 @@ def events(tmp_path):
     writer.trial(3, [0.25], error=("oom", "m"), config=CONFIG)
     writer.end()
     return writer.events
+
+
+def test_progress_of_a_refit_names_no_best(events):
+    refits = {"name": "x", "trial_id": "00001", "epoch": 3, "chosen_by": "val_loss", "value": 0.5}
+    stream = io.StringIO()
+    shown = Shown(stream, spec=SPEC.replace(refits=refits))
+    for event in events:
+        shown(event)
+    shown.close()
+    assert "3/3 trials: 0 running, 1 completed" in stream.getvalue()
+    assert "best" not in stream.getvalue()
 
 
 def test_progress_without_terminal_prints_plain_lines(events):

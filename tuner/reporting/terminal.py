@@ -61,6 +61,11 @@ class Status:
         return self.spec.objective.metric
 
     @property
+    def leader(self) -> Best | None:
+        """The best trial so far; of a refit None, since its value is the number of epochs."""
+        return None if self.spec.refits else self.history.best
+
+    @property
     def total(self) -> int | None:
         """How many trials there will be, or None if unknown."""
         return self.history.total(self._suggested)
@@ -150,7 +155,7 @@ class Progress(logging.Handler):
         self._failures: set[str] = set()
         self._printed_at: float | None = None  # when the status was last printed
         self._best_printed_at = -math.inf
-        self._printed_best = history.best  # that of an earlier run is no news
+        self._printed_best = self._status.leader  # that of an earlier run is no news
         logging.getLogger("tuner").addHandler(self)
 
     def __call__(self, event: Event) -> None:
@@ -182,7 +187,7 @@ class Progress(logging.Handler):
         super().close()
 
     def _print_progress(self, event: Event) -> None:
-        now, status, best = event["time"], self._status, self._status.history.best
+        now, status, best = event["time"], self._status, self._status.leader
         if self._printed_at is None:
             self._printed_at = now
             if event["event"] == events.EXPERIMENT_STARTED:
@@ -239,7 +244,7 @@ def live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableT
     head = Table.grid(padding=(0, 1))
     head.add_row(bar, line(status.trials()), line(status.times(now), style="cyan"))
     lines: list[RenderableType] = [head, line(status.counts())]
-    if (best := history.best) is not None:
+    if (best := status.leader) is not None:
         lines.append(line(status.best(best), style="bold green"))
         lines.append(line(f"  {status.config(best, width - 2)}", style="dim"))
     lines += [line(text) for text in _running_lines(status, width)]

@@ -205,7 +205,7 @@ def _stored(folder: Path, compute: Callable[[], Computed]) -> Computed:
         np.save(folder / "features.npy", array)
         (folder / "info.json").write_text(json.dumps({"head": head}))
 
-    folder_made_once(folder, write)
+    folder_made_once(folder, write, what="the features")
     # copy-on-write: torch warns of arrays that cannot be written
     array = np.load(folder / "features.npy", mmap_mode="c", allow_pickle=False)
     return np.asarray(array), json.loads((folder / "info.json").read_text())["head"]

@@ -27,7 +27,7 @@ def test_folder_made_once_by_several_threads_is_made_once(tmp_path, capsys):
     for thread in threads:
         thread.join()
     assert len(made) == 1
-    assert f"waiting for another process, which makes {tmp_path / 'a' / 'x'}\n" in lines[0]
+    assert f"waiting for another process to make {tmp_path / 'a' / 'x'}\n" in lines[0]
     assert (tmp_path / "a/x/file").read_text() == "whole"
     assert (tmp_path / "a/x").stat().st_mode & 0o777 == 0o755
 

@@ -27,11 +27,14 @@ TIMEOUT_S = 30.0
 _LINE_EVERY_S = 4.0  # where there is no terminal for a bar
 
 
-def folder_made_once(path: Path, make: Callable[[Path], object]) -> None:
+def folder_made_once(
+    path: Path, make: Callable[[Path], object], *, what: str | None = None
+) -> None:
     """Let `make` fill a new folder that becomes `path`, unless that is there already.
 
     One of all processes that share its parent makes it, and the others wait. It appears only when
-    it is complete. Raises what `make` raises, and OSError.
+    it is complete. what: the folder in words, for those who wait. Raises what `make` raises, and
+    OSError.
     """
     if path.is_dir():
         return
@@ -42,7 +45,8 @@ def folder_made_once(path: Path, make: Callable[[Path], object]) -> None:
     try:
         locked = lock.acquire(blocking=False)
     except Timeout:
-        print(f"waiting for another process, which makes {path}", file=sys.stderr, flush=True)
+        text = f"waiting for another process to make {what or path}"
+        print(text, file=sys.stderr, flush=True)
         locked = lock.acquire()
     with locked:
         if path.is_dir():
