@@ -1,6 +1,7 @@
 """Images of the user's own without a spec: the defaults, what a plan says of them, its doubts."""
 
 import json
+import re
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,10 @@ def test_plan_shows_images_and_doubts(photos_dir):
     assert "20 / 4 / 4 of 3x40x40" in plan_text(spec, plan, "here")
     assert not any("uneven" in doubt for doubt in spec.pin_data())
     (photos_dir / "rose" / "0003.jpg").unlink()
-    assert any("uneven" in doubt for doubt in spec_of(photos_dir).pin_data())
+    [uneven] = [doubt for doubt in spec_of(photos_dir).pin_data() if "uneven" in doubt]
+    advised = re.search(r"objective\.\S+", uneven)[0]
+    spec, _ = resolve("folder:my photos", [advised])
+    assert (spec.objective.mode, spec.training["metrics"]) == ("max", ["balanced_accuracy"])
 
 
 def test_copies_across_splits_are_reported_after_decoding(tmp_path):
@@ -319,10 +323,10 @@ def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_h
 @pytest.mark.parametrize(
     ("setting", "trials", "refit"),
     [
-        ("training.model=efficientnet_lite0", 10, True),
+        ("training.model=efficientnet_lite0", 12, True),
         ("training.train_layers=all", 6, False),
         ("search.space.train_layers=choice(['all', 'head'])", 6, False),
-        ("training.train_layers=head", 10, True),
+        ("training.train_layers=head", 12, True),
         ("search.space.lr=loguniform(1e-4, 1e-2)", 6, False),
         ("training.optimizer=sgd", 6, False),
     ],
