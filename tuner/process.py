@@ -4,7 +4,7 @@ A signal that is ignored when a program starts stays so: `nohup` and scripts tha
 background mean it. Signals are handled in a process's main thread; elsewhere they are left alone.
 
 A metric's name, a path or an error's message may hold escape sequences, and a terminal obeys them:
-they hide lines, or write the clipboard. So stdout and stderr show plain text, whoever prints it;
+they hide lines, or write the clipboard. So stdout and stderr show plain text, from any module;
 what has colours and moves of its own, a live view, is drawn on a `console`. And stderr outlives its
 reader: a closed terminal, a pipe's end, a disk that is full.
 """
@@ -49,7 +49,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def handled(handler: Handler) -> Iterator[None]:
-    """Within it `handler` takes SIGINT, SIGTERM and SIGHUP, but for those that are ignored."""
+    """Within it `handler` takes SIGINT, SIGTERM and SIGHUP, except those that are ignored."""
     before = {}
     if threading.current_thread() is threading.main_thread():
         for number in _ENDING:
@@ -147,7 +147,7 @@ class TextOnly:
             raise self._error from None
 
     def __getattr__(self, name: str) -> Any:
-        if name == "buffer":  # whoever had it would write past this stream
+        if name == "buffer":  # a caller that had it would write past this stream
             raise AttributeError(name)
         return getattr(self.stream, name)
 

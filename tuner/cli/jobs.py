@@ -91,7 +91,7 @@ def _check(
 ) -> bool:
     """Whether a recorded experiment names code, which has been admitted.
 
-    Raises here what the cluster would raise, but for what only it knows.
+    Raises here what the cluster would raise, except what only it knows.
     """
     from tuner.experiment.resolve import resolve
 

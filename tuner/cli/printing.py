@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tuner.spec.experiment import ExperimentSpec
 
 _LOOK_S = 0.2  # between looks at the journal
-SOME_FAILED = 3  # the exit code of a search that is done, but for some trials
+SOME_FAILED = 3  # the exit code of a search that is done, except some trials
 
 
 def json_text(document: object) -> str:

@@ -1,4 +1,4 @@
-"""Starts Ray on this machine and ends it again, with nothing of it left afterwards.
+"""Starts Ray on this machine and ends it again, without a trace.
 
 Its daemons are watched: when one is killed, Ray ends the process that uses it, after up to a minute
 and without a word to the user.

@@ -1,7 +1,7 @@
 """Requests to a running search: each is a file control/ID.json, created once.
 
 The driver journals a `control` event for each request before it acts, or with the reason why it
-does not. So each is answered once, whatever is killed.
+does not. So each is answered once, after any kill.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ def check_target(path: Path) -> None:
     """Raise UsageError unless `path` is a plain file, or nothing yet."""
     try:
         mode = path.lstat().st_mode
-    except OSError:  # there is nothing; whoever writes finds what else there may be
+    except OSError:  # there is nothing; a later write reports any other fault
         return
     if not stat.S_ISREG(mode):
         what = "a symbolic link" if stat.S_ISLNK(mode) else "no plain file"

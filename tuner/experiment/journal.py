@@ -241,7 +241,7 @@ def _lock(fd: int, folder: Path) -> None:
 
 def _holder(folder: Path) -> str:
     owner = None
-    with suppress(JournalError):  # whoever gets the lock will see that it is damaged
+    with suppress(JournalError):  # the next owner of the lock will see that it is damaged
         for event in read(folder):
             if event["event"] == EXPERIMENT_STARTED:
                 owner = event["owner"]

@@ -166,7 +166,7 @@ def _import(module: str, source: str) -> ModuleType:
 
 
 def _import_file(name: str, path: Path) -> ModuleType:
-    """The module in the file at `path`, under `name`, whatever else that name could mean."""
+    """The module in the file at `path`, under `name`, even if that name could mean another one."""
     specification = importlib.util.spec_from_file_location(name, path)
     assert specification is not None
     assert specification.loader is not None

@@ -189,7 +189,7 @@ def expected_gain(trials: Iterable[TrialRecord], objective: Objective) -> float 
         searched_s += max(run.ended - max(run.started, until), 0.0)
         until = max(until, run.ended)
     bests = {t.best.estimate for t in ended if t.best is not None and t.status != FAILED}
-    losses = sorted(map(objective.key, bests))  # a tie says nothing of the tail
+    losses = sorted(map(objective.key, bests))  # a tie does not describe the tail
     *leaders, next_best = losses[: isqrt(len(ended)) + 1] or [inf]
     if len(ended) < _LEAST or not searched_s or next_best == inf:
         return None

@@ -148,7 +148,7 @@ def leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
         if leader.difference and not leader.difference.is_settled
     ]
     if len(confirmation.seeds) == 1:
-        yield "One seed tells nothing of the spread: give --seeds 3 or more to compare leaders."
+        yield "One seed does not show the spread: give --seeds 3 or more to compare leaders."
     elif equal:
         yield (
             f"Trial {first.trial_id} cannot be told apart from {joined(equal)}, {level}; "

@@ -177,7 +177,7 @@ class TrialQueue:
         return False
 
     def give_up(self, trial_id: str, kind: str) -> None:
-        """Notify the strategy that the trial failed; a lost node says nothing of its config."""
+        """Notify the strategy that the trial failed; a lost node does not judge its config."""
         if self._is_known(trial_id):
             self._strategy.on_trial_complete(trial_id, None, error=kind != "node_lost")
 

@@ -173,7 +173,7 @@ class ExperimentSpec(Settings):
         "out",
     )
     max_concurrent: Count | None = Field(
-        None, description="how many trials may run at a time; unless set as many as fit"
+        None, description="how many trials may run at a time; default as many as fit"
     )
     time_budget_s: float | None = Field(
         None, gt=0, description="the seconds after which the search ends"
@@ -184,7 +184,7 @@ class ExperimentSpec(Settings):
     storage: Annotated[str, AfterValidator(_storage)] = Field(
         default_factory=default_storage,
         description="a folder, relative to where the run is started, or the URL of an object store "
-        "(s3://bucket/folder); unless set $TUNER_STORAGE, else ./results",
+        "(s3://bucket/folder); default $TUNER_STORAGE, else ./results",
     )
     log: _Trackers = Field(
         (), description=f"trackers to log to, beside TensorBoard: {', '.join(sections.LOGS)}."

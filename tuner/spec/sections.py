@@ -57,8 +57,8 @@ class Goal(Settings):
     metric: str = Field(min_length=1, description="its name in the trainable's reports")
     mode: Mode = Field(
         "min",
-        description='"min" where lower values are better, "max" where higher ones are; unless set '
-        'as the metric\'s name implies ("max" for val_accuracy), else "min"',
+        description='"min" where lower values are better, "max" where higher ones are; default '
+        'what the metric\'s name implies ("max" for val_accuracy), else "min"',
     )
 
     @model_validator(mode="before")

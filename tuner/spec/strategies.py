@@ -102,8 +102,8 @@ class SampledSettings(SearchSettings):
     )
     default_first: bool | None = Field(
         None,
-        description="whether the Learner's defaults, or what priors expect, come first; unless set "
-        "where they are a config of the space, of more than one trial",
+        description="whether the Learner's defaults, or what priors expect, come first; default "
+        "true where they are a config of the space, and there are several trials",
     )
 
     @model_validator(mode="after")
@@ -186,7 +186,7 @@ class GridSettings(SearchSettings):
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(
         (),
         description="each config is trained once with each of these seeds, one after the other; "
-        "unless set with the experiment's",
+        "default the experiment's",
     )
 
     def points_of(self, path: str) -> int:

@@ -1,7 +1,7 @@
 """The checkpoints of one trial, named by epoch: written whole, read without running code.
 
 At a rung and at the end of a trial the checkpoint must exist. In between it only serves after a
-kill: the trial waits for it if writing takes next to nothing of an epoch; otherwise a copy of the
+kill: the trial waits for it if writing takes a tiny part of an epoch; otherwise a copy of the
 state is written every few seconds while the trial trains. With every checkpoint the trial's best
 epoch so far is journaled, too.
 """

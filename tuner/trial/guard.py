@@ -1,7 +1,7 @@
 """Ends the processes that another process has started, even if that process is killed.
 
 The guard is a process of its own. It finds the others in Linux's /proc by a mark in their
-environment, whatever their parent and session are; on other systems it finds none. Its stdin closes
+environment, of any parent and session; on other systems it finds none. Its stdin closes
 when the process that started it ends, even by SIGKILL.
 
 A driver's guard ends Ray's daemons and workers, and removes the driver's temporary folder. A

@@ -10,7 +10,7 @@
         def test(self): ...                    # optional, for `tuner evaluate`
 
 An experiment names it by its dotted path, `trainable="my_package.my_module:MyLearner"`, or names a
-function that builds it, with the arguments of `__init__`. It knows nothing of the search and needs
+function that builds it, with the arguments of `__init__`. It does not know the search and needs
 no Ray: built by hand it trains in a plain Python process. To check an implementation, inherit
 `LearnerContract` in its test.
 """
@@ -51,7 +51,7 @@ class Learner(Protocol):
     def step(self) -> dict[str, float]:
         """Train one epoch, validate, and return the metrics, already reduced over the ranks.
 
-        One step is one epoch whatever the number of ranks: the scheduler's `max_t` and
+        One step is one epoch with any number of ranks: the scheduler's `max_t` and
         `grace_period` count steps. A non-finite value is reported as it is.
 
         With `"done": True` among the metrics this epoch is the trial's last one: it is completed,

@@ -209,8 +209,8 @@ class Compiled(nn.Module):
     """`module`, compiled for the shape of the first input after `anew`; other shapes run eagerly.
 
     So the last batch of an epoch, which mostly has another size, compiles nothing again.
-    DistributedDataParallel goes around this, not into what is compiled: torch 2.13 compiles next to
-    nothing of a Sequential within it.
+    DistributedDataParallel goes around this, not into what is compiled: torch 2.13 compiles almost
+    no part of a Sequential within it.
 
     torch counts per piece of code how often it was compiled, over all models of a process. Beyond
     its limit of 8 it silently runs it as it is: one network in a ninth width, say. The limit is a

@@ -3,7 +3,7 @@
 Resized crops: Szegedy et al. 2015, "Going Deeper with Convolutions", section 6. mixup: Zhang et al.
 2018, "mixup: Beyond Empirical Risk Minimization". CutMix: Yun et al. 2019, "CutMix: Regularization
 Strategy to Train Strong Classifiers with Localizable Features". As there, an image's share is drawn
-from Beta(alpha, alpha), but for each image instead of each batch, so that it is independent of
+from Beta(alpha, alpha), for each image instead of each batch, so that it is independent of
 batch sizes and ranks.
 """
 

@@ -185,7 +185,7 @@ class ClassifierDeclaration(Declaration):
         return PinnedData(constants, info.content, baseline, findings, recorded)
 
     def constants(self, spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
-        """On one machine trials read what the driver has decoded, whatever their environment."""
+        """On one machine trials read what the driver has decoded, in any environment."""
         constants = spec.trial_constants
         if here and str(constants.get("dataset")).startswith(f"{catalog.DECODED}:"):
             constants["data_dir"] = str(data_folder(constants.get("data_dir")).absolute())

@@ -13,9 +13,9 @@ from tuner.spec.settings import FaultsError, Settings, known_names
 
 # Each is reported, of both splits, where the setting `metrics` names it
 OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
-STEPS = (1 / 2, 3 / 4)  # of the epochs: where the rate steps down unless set, as in He et al. 2016
+STEPS = (1 / 2, 3 / 4)  # of the epochs: where the rate steps down by default, as in He et al. 2016
 STEP_FACTOR = 0.1
-MUON_LR, MUON_MOMENTUM = 0.02, 0.95  # unless set, as in Jordan et al. 2024
+MUON_LR, MUON_MOMENTUM = 0.02, 0.95  # the defaults, as in Jordan et al. 2024
 MUON_SINCE = "2.9"  # of torch
 MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
 
@@ -90,21 +90,21 @@ class RecipeSettings(Augmentation):
     )
     lr_steps: Annotated[tuple[float, ...] | None, BeforeValidator(_lr_steps)] = Field(
         None,
-        description="for lr_schedule step: the epochs after which the rate falls; unless set half "
+        description="for lr_schedule step: the epochs after which the rate falls; default half "
         "and three quarters of all epochs",
     )
     lr_step_factor: float | None = Field(
         None,
         gt=0,
         lt=1,
-        description="for lr_schedule step: the factor by which the rate falls; unless set 0.1",
+        description="for lr_schedule step: the factor by which the rate falls; default 0.1",
     )
     muon_lr: PositiveFloat | None = Field(
         None,
-        description="for optimizer muon: the rate of the weights of hidden layers; unless set 0.02",
+        description="for optimizer muon: the rate of the weights of hidden layers; default 0.02",
     )
     muon_momentum: BelowOne | None = Field(
-        None, description="for optimizer muon: the momentum of the same weights; unless set 0.95"
+        None, description="for optimizer muon: the momentum of the same weights; default 0.95"
     )
     decay_norms_and_biases: bool = Field(
         True, description="whether norm layers and biases decay, too"

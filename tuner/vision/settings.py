@@ -88,7 +88,7 @@ def _pixel_stats(raw: object) -> object:
 class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     """Every setting of `ImageClassifier`: the spec's `training` section and one config, merged.
 
-    The hyperparameters that models declare are settings too. They are None unless set, and
+    The hyperparameters that models declare are settings too. Their default is None, and
     `model_settings` fills in the model's own default.
     """
 
@@ -102,13 +102,13 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     )
     data_dir: str | None = Field(
         None,
-        description="the folder with the data sets; unless set $TUNER_DATA, else ~/.cache/tuner",
+        description="the folder with the data sets; default $TUNER_DATA, else ~/.cache/tuner",
     )
     image_size: int | None = Field(
         None,
         ge=4,
         le=1024,
-        description="height and width in px to which images of your own are resized; unless set "
+        description="height and width in px to which images of your own are resized; default "
         "their own, at most 64",
     )
     image_bits: int | None = Field(
@@ -116,7 +116,7 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         ge=8,
         le=16,
         description="bits of a channel that your own images of more than 8 bits use, 12 for many "
-        "sensors; unless set those of the brightest pixel of all images",
+        "sensors; default those of the brightest pixel of all images",
     )
     skip_unreadable: bool = Field(
         False, description="whether to train without those of your own images that cannot be read"
@@ -139,7 +139,7 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         "so many parts of the training and validation images; val_ metrics are means over parts",
     )
     fold_epochs: AtLeastOne | None = Field(
-        None, description="epochs of a fold; unless set scheduler.max_t, then that of folds"
+        None, description="epochs of a fold; default scheduler.max_t, which then counts folds"
     )
     resplit: bool = Field(
         False,
@@ -211,7 +211,7 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         (), description="layers, or patterns of parameter names, that do not train"
     )
     unfreeze_epoch: AtLeastOne | None = Field(
-        None, description="epochs after which frozen layers train too; unless set they never do"
+        None, description="epochs after which frozen layers train too; default never"
     )
 
     dtype: Literal["float32", "float64"] = Field("float32", description="the type of the weights")

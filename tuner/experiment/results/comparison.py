@@ -147,7 +147,7 @@ class Comparison:
 
 
 def _sides(entrants: Sequence[Entrant]) -> Iterator[Side]:
-    """Those whose specs agree but for the seed are one side: of others no mean says anything."""
+    """Specs that differ in the seed alone are one side: a mean over others has no meaning."""
     groups: dict[tuple[object, ...], list[Entrant]] = {}
     for entrant in entrants:
         key = entrant.spec.warm_start, *_facts(entrant.spec).items()

@@ -90,7 +90,7 @@ def refine(results: Results, *, points: int) -> Refinement:
         warm_start=None,
     )
     if not spec.trials:
-        raise UsageError(f"search.forbid of {results.name} leaves nothing of the leaders' region")
+        raise UsageError(f"search.forbid of {results.name} excludes the leaders' whole region")
     note = (
         f"The region of the best {len(leading)} of {len(results.trials)} trials of {results.name}: "
         f"{results.metric} {values[0]:.4g} to {values[1]:.4g}.\n"

@@ -9,7 +9,7 @@ that ended well:
     best                       what its best epoch is worth; see `tuner.experiment.estimate`
     all                        the best value at any epoch
 
-Failed trials are left out whatever they reported, since their last value and checkpoint led to the
+Failed trials are always left out, since their last value and checkpoint led to the
 failure. Ray keeps them, and takes a single trial for the best even if it is at NaN.
 """
 

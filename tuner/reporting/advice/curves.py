@@ -176,7 +176,7 @@ def _flat(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterato
     yield Finding(
         "max_t_long",
         "low" if saved < 0.2 * spent else "medium",
-        f"The leading {len(curves)} whole trials reach their best, but for {100 * _FLAT:.0f} % or "
+        f"The leading {len(curves)} whole trials reach their best, up to {100 * _FLAT:.0f} % or "
         f"noise, by epoch {max(ends)} of {length} (median {np.median(ends):g}).",
         f"With {shorter} epochs this search would have trained {100 * saved / spent:.0f} % fewer.",
         record.like(*_length_settings(record, shorter)),

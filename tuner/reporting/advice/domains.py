@@ -214,7 +214,7 @@ def _is_legal(record: SearchRecord, path: str, domain: Domain) -> bool:
 def _wasted(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
     """Whether most of a domain is hopeless, while the best trials lie in a small part of it.
 
-    The best quarter count, but for outliers. Hopeless are trials that diverged, or whose cost is
+    The best quarter count, except outliers. Hopeless are trials that diverged, or whose cost is
     among the worst tenth of the range of the others, as at chance. A hyperparameter that matters
     most has its best trials in a small part, too, but few hopeless ones.
     """

@@ -42,7 +42,7 @@ class AshaSettings(GraceSettings):
         None,
         ge=1,
         description="how many brackets of Hyperband there are, each of which begins one rung later "
-        "than the one before, for trials that look bad at first; unless set 1, and for "
+        "than the one before, for trials that look bad at first; default 1, for "
         "bohb 2",
     )
     dealt_at: int | None = Field(

@@ -23,7 +23,7 @@ _STARTS = 3  # of the library's local search
 
 
 class LibraryGP:
-    """Proposes the library's suggestions, with its defaults but for the local search's starts.
+    """Proposes the library's suggestions, with its defaults except the local search's starts.
 
     It gets `Features` and negated `targets`; failed trials count as the worst, pending ones as the
     mean.

@@ -11,7 +11,7 @@ from tuner.spec.strategies import ModelSettings
 
 
 class BOHBSettings(ModelSettings):
-    """Kernel densities of the good and the bad trials, of whatever age."""
+    """Kernel densities of the good and the bad trials, of any age."""
 
     brackets: ClassVar[int] = 2
 

@@ -288,5 +288,5 @@ def decimal(value: float) -> float:
 
 
 def _whole(x: float, to: Callable[[float], int]) -> int:
-    """`x`, rounded by `to` unless it is a whole number but for a rounding error."""
+    """`x`, rounded by `to` unless it is a whole number up to a rounding error."""
     return round(x) if math.isclose(x, round(x), rel_tol=1e-9) else to(x)

@@ -25,7 +25,7 @@ _SD = 0.2  # of a number's prior, as a share of its domain, for a confidence of 
 _STRENGTH = 10.0  # trials that a prior's logarithm counts in full for
 _EVEN = 0.5  # the share of the even distribution
 _EARLY = 40  # draws after which the priors' share of them is halved
-_FEW = 3  # trials; fewer say nothing of a prior
+_FEW = 3  # trials; fewer cannot judge a prior
 _BENEFIT = 1.0  # a prior is half trusted where trials rank so many deviations worse than by chance
 
 

@@ -234,7 +234,7 @@ def _entries(folder: Path, others: Counter[str]) -> Iterator[os.DirEntry[str]]:
 
 
 def _scanned(folder: Path) -> list[os.DirEntry[str]]:
-    """What is in `folder`, by its name, but for names that begin with a dot."""
+    """What is in `folder`, by its name, except names that begin with a dot."""
     with os.scandir(folder) as entries:
         shown = (entry for entry in entries if entry.name[0] != "." and entry.name != _OF_A_ZIP)
         return sorted(shown, key=lambda entry: entry.name)
