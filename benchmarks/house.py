@@ -42,14 +42,14 @@ unlock update upload validate visit visualize wait walk warn wrap write yield
 """
 PREPOSITIONS = ("of", "in", "at", "by", "with", "from", "to", "for", "after", "before", "on")
 LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a line may only fall
-    "tuner: expressions": 156_600,
-    "tuner: statements": 28_130,
+    "tuner: expressions": 158_900,
+    "tuner: statements": 28_450,
     "tuner: expressions a line": 4.27,
     "tuner: parallel assignments": 18.5,
     "tuner: without a verb first, %": 71.8,
     "tuner: with a preposition last, %": 7.4,
-    "tests: expressions": 170_660,
-    "tests: statements": 27_990,
+    "tests: expressions": 172_300,
+    "tests: statements": 28_200,
     "tests: expressions a line": 4.93,
     "tests: parallel assignments": 8.3,
     "tests: without a verb first, %": 31.1,
@@ -60,10 +60,10 @@ LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a lin
     "benchmarks: parallel assignments": 21.0,
     "benchmarks: without a verb first, %": 76.7,
     "benchmarks: with a preposition last, %": 7.3,
-    "modules": 263,
+    "modules": 266,
     "modules of benchmarks": 29,
     "packages below tuner/": 11,
-    "words of documentation": 23_500,
+    "words of documentation": 23_700,
     "lines of the README": 220,
     "mocks per 100 tests": 8.6,
 }

@@ -275,7 +275,7 @@ def test_serve_page_names_endpoints_options_and_verbs() -> None:
     rows = re.findall(r"^\| (?:`(/NAME[^`?]*)[^`]*`|\(nothing\)).* \| `tuner", text, re.MULTILINE)
     paths = {route.path.removeprefix(router.prefix) for route in router.routes}
     shown = {row.replace("NAME", "{name}").replace("ID", "{trial_id}") for row in rows}
-    of_the_page = {"/{name}/curves", "/{name}/spec", "/{name}/report"}
+    of_the_page = {"/{name}/figures", "/{name}/spec", "/{name}/report"}
     assert shown == {path for path in paths if "/trials/{trial_id}/" not in path} - of_the_page
     queries = {name.alias for route in router.routes for name in route.dependant.query_params}
     queries -= {"metric", "mode"}

@@ -4,6 +4,7 @@ Screenshots go to build/screenshots.
 """
 
 import os
+import re
 import subprocess
 import sys
 from urllib.parse import quote
@@ -18,6 +19,11 @@ from tuner.experiment import control
 from tuner.experiment.changes import CHANGES
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.described import Labels
+
+try:
+    from selenium.webdriver.common.actions.action_builder import ActionBuilder
+except ImportError:  # `chromium` skips these tests
+    ActionBuilder = None
 
 pytestmark = pytest.mark.browser
 
@@ -85,8 +91,12 @@ def url(storage, hostile, steered):
 
 
 def own_errors(browser):
-    """The console's errors, but for the styles of plotly.js for maps, which the policy refuses."""
-    return [e for e in browser.script_errors() if "/plotly.js" not in e]
+    """The console's errors, but for styles of plotly.js, which the policy refuses.
+
+    They are those of its maps, and copies of texts that it measures.
+    """
+    refused = r"/plotly\.js \S+ Applying inline style"
+    return [e for e in browser.script_errors() if not re.search(refused, e)]
 
 
 class Page:
@@ -126,6 +136,44 @@ class Page:
             "for (const kind of ['input', 'change']) e.dispatchEvent(new Event(kind))"
         )
         self.ask(script, selector, text)
+
+    def choose(self, selector, value):
+        """Choose an option of a select."""
+        script = (
+            "const e = document.querySelector(arguments[0]); e.value = arguments[1];"
+            "e.dispatchEvent(new Event('change'))"
+        )
+        self.ask(script, selector, value)
+
+    def drawn(self, figure):
+        """Whether plotly.js has drawn the figure of this name."""
+        return bool(self.texts(f".plot.{figure} .chart .main-svg"))
+
+    def trials(self, figure):
+        """The ids of the trials that a figure shows, without repetition."""
+        script = (
+            "const box = document.querySelector(`.plot.${arguments[0]} .chart`);"
+            "return [...new Set((box?.data ?? []).flatMap((trace) => trace.customdata ?? []))]"
+        )
+        return sorted(self.ask(script, figure))
+
+    def point(self, selector, *shares):
+        """Move to a point of an element, in shares of it; with more of them, press and move on."""
+        script = (
+            "const e = document.querySelector(arguments[0]); e.scrollIntoView({block: 'center'});"
+            "const {x, y, width, height} = e.getBoundingClientRect(); return [x, y, width, height]"
+        )
+        x, y, width, height = self.ask(script, selector)
+        points = [(round(x + width * across), round(y + height * down)) for across, down in shares]
+        actions = ActionBuilder(self.driver)
+        first, *others = points
+        pointer = actions.pointer_action.move_to_location(*first)
+        if others:
+            pointer.pointer_down()
+            for point in others:
+                pointer.move_to_location(*point)
+            pointer.pointer_up()
+        actions.perform()
 
     def resize(self, width, height):
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
@@ -176,7 +224,7 @@ def test_hostile_names_stay_text_wherever_they_are_shown(page, name):
     page.go(name)
     page.wait(lambda: len(page.texts(".trials tbody tr")) == 3)
     page.wait(lambda: METRIC in page.texts(".tile span"))
-    page.wait(lambda: page.texts(".chart .lines path") and page.texts(".chart .point"))
+    page.wait(lambda: page.texts(".curves .lines path") and page.texts(".history .point"))
     page.wait(lambda: page.texts(".changes li"))
     assert EVIL in page.text()
     [changed] = page.texts(".changes li")
@@ -215,9 +263,9 @@ def silenced(page):
 
 
 def test_page_of_an_experiment_says_that_it_is_loading(silenced):
-    silenced.wait(lambda: silenced.texts(".plot .chart") == ["loading …"] * 2)
+    silenced.wait(lambda: silenced.texts(".plots") == ["loading …"])
     assert silenced.texts(".tile > :last-child") == ["loading …"] * 4
-    assert silenced.texts(".trials .count") == ["loading …"]
+    assert silenced.texts(".filter .count") == ["loading …"]
     silenced.browser.screenshot("serve-loading.png")
 
 
@@ -279,7 +327,7 @@ def test_trials_are_chosen_and_the_report_is_shown_apart(page):
     page.type("#where", "val_accuracy > 0.95")
     page.wait(lambda: 0 < len(page.texts(".trials tbody tr")) < 30)
     page.type("#where", "val_accuracy >")
-    page.wait(lambda: page.texts(".trials .wrong")[0].startswith("--where"))
+    page.wait(lambda: page.texts(".filter .wrong")[0].startswith("--where"))
     page.go("digits", "report")
     assert page.texts(".frame .empty") == ["Making the report …"]
     page.wait(lambda: page.texts(".frame .empty") == [] and not page.texts(".report.making"))
@@ -321,3 +369,134 @@ def test_an_ended_search_shows_its_advice(page, storage):
     commands = page.texts(".advice code")
     assert commands == [finding["action"]["command"] for finding in findings]
     assert page.is_harmless()
+
+
+PROGRESS, HYPERPARAMETERS = (f".tools button:nth-child({n})" for n in (1, 2))
+
+
+BEST = "return [...document.querySelectorAll('.curves .lines path')].at(-1).style.stroke"
+
+
+@pytest.fixture
+def digits(page):
+    """The page of a search of 30 trials, with its figures drawn."""
+    page.resize(1280, 1400)
+    page.go("digits")
+    page.wait(lambda: page.drawn("history") and page.drawn("curves") and page.drawn("rungs"))
+    yield page
+    assert page.is_harmless()
+
+
+def test_every_figure_has_a_name_and_is_drawn_in_either_scheme(digits):
+    page = digits
+    for scheme in ("dark", "light"):
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        page.click(PROGRESS)
+        page.wait(lambda: page.drawn("history"))
+        ink = {"dark": "rgb(255, 255, 255)", "light": "rgb(0, 0, 0)"}[scheme]
+        page.wait(lambda ink=ink: page.ask(BEST) == ink)
+        page.browser.screenshot(f"serve-progress-{scheme}.png")
+        page.click(HYPERPARAMETERS)
+        page.wait(lambda: all(map(page.drawn, ["importance", "parallel", "slice-2", "contour-2"])))
+        page.browser.screenshot(f"serve-hyperparameters-{scheme}.png")
+    names = page.ask("return [...document.querySelectorAll('.chart')].map((e) => e.ariaLabel)")
+    assert names[0].startswith("Importance: Which of lr and momentum matters most cannot")
+    assert names == [
+        f"{title}: {caption}"
+        for title, caption in zip(page.texts(".plot h2"), page.texts(".plot .caption"), strict=True)
+    ]
+
+
+def test_filter_status_and_the_best_reach_table_and_figures(digits, storage):
+    page, served = digits, Served(storage)
+
+    def shows(**query):
+        ids = sorted(row["trial_id"] for row in served.get("digits", "trials", **query).json())
+        rows = sorted(page.texts(".trials tbody td:first-child"))
+        return ids == rows == page.trials("history") == page.trials("curves")
+
+    page.type("#where", "lr > 0.05 and lr < 0.5")
+    page.wait(lambda: shows(where="lr > 0.05 and lr < 0.5"))
+    page.choose("#status", "stopped")
+    page.wait(lambda: shows(where="lr > 0.05 and lr < 0.5 and status == 'stopped'"))
+    page.choose("#status", "")
+    page.type("#where", "")
+    page.choose("#top", "10")
+    page.wait(lambda: shows(top=10))
+    page.click(HYPERPARAMETERS)
+    page.wait(lambda: page.trials("parallel") == page.trials("slice-0") != [])
+    assert len(page.trials("parallel")) == 10
+    page.type("#where", "trial_id < '00006'")
+    reason = "Nothing to show: it takes 10 trials with a value, and there are 5."
+    page.wait(lambda: page.texts(".hyperparameters .caption") == [reason])
+    assert not page.drawn("hyperparameters")
+    assert page.texts(".plot.slice-0") == []
+
+
+def test_click_opens_the_trial_and_pointing_shows_its_config(digits):
+    page = digits
+    [best] = page.ask("return document.querySelector('.curves .chart').data.at(-1).meta")
+    point = (
+        "const box = document.querySelector('.curves .chart'), {_fullLayout: on, data} = box;"
+        "box.scrollIntoView({block: 'center'});"
+        "const {x, y, width, height} = box.getBoundingClientRect(), best = data.at(-1);"
+        "return [(on.xaxis._offset + on.xaxis.d2p(best.x[7])) / width,"
+        " (on.yaxis._offset + on.yaxis.d2p(best.y[7])) / height]"
+    )
+    at = page.ask(point)
+    page.point(".curves .chart", at)
+    told = rf"trial {best}: 0\.\d+; lr 0\.\d+, momentum 0\.\d+, width \d+"
+    page.wait(lambda: re.fullmatch(told, page.texts(".curves .told")[0]))
+    page.point(".curves .chart", at, at)
+    page.wait(lambda: page.texts("#drawer h1") == [f"Trial {best}"])
+    page.wait(lambda: page.texts("#drawer .chart .lines path"))
+
+
+def test_brushed_axes_filter_the_table(digits):
+    page = digits
+    page.click(HYPERPARAMETERS)
+    page.wait(lambda: page.drawn("parallel"))
+    lines = page.trials("parallel")
+    heights = page.ask(
+        "const chart = document.querySelector('.parallel .chart');"
+        "const {yaxis, xaxis, height, width} = chart._fullLayout;"
+        "return [xaxis._offset + xaxis.d2p(1), xaxis._offset + xaxis.d2p(3)].map((x) => x / width)"
+        ".concat([0.5, 1.1].map((y) => (yaxis._offset + yaxis.d2p(y)) / height))"
+    )
+    lr, width, middle, high = heights
+    page.point(".parallel .chart", (lr - 0.02, middle), (lr + 0.02, high))
+    page.wait(lambda: page.trials("parallel") != lines)
+    where = page.ask("return document.querySelector('#where').value")
+    assert re.fullmatch(r"0\.03\d* <= lr", where)
+    page.point(".parallel .chart", (width - 0.02, middle), (width + 0.02, high))
+    part = f"{where} and width in [32]"
+    page.wait(lambda: page.ask("return document.querySelector('#where').value") == part)
+    rows = page.wait(lambda: page.texts(".trials tbody td:last-child"))
+    page.wait(lambda: {*page.texts(".trials tbody td:last-child")} == {"32"})
+    assert len(rows) < len(lines)
+
+
+def test_best_so_far_by_time_and_curves_of_another_metric(digits):
+    page = digits
+    title = (
+        "return document.querySelector(`.${arguments[0]} .chart`).layout[arguments[1]].title.text"
+    )
+    page.choose(".history select", "time")
+    page.wait(lambda: page.ask(title, "history", "xaxis") == "hours of searching")
+    page.choose(".curves select", "peak_memory_mib")
+    page.wait(lambda: page.ask(title, "curves", "yaxis") == "peak_memory_mib")
+
+
+def test_figures_are_usable_without_a_pointer(digits):
+    page = digits
+    focusable = "return [...document.querySelectorAll('.filter *, .tools *, .plot *')].filter("
+    focusable += "(e) => e.tabIndex === 0 && e.offsetParent).map((e) => e.tagName + e.textContent)"
+    names = page.ask(focusable)
+    assert [name for name in names if name.startswith("BUTTON")] == [
+        "BUTTONProgress",
+        "BUTTONHyperparameters",
+    ]
+    assert sum(name.startswith("SELECT") for name in names) == 4
+    page.driver.find_element("css selector", HYPERPARAMETERS).send_keys(" ")
+    page.wait(lambda: page.drawn("importance"))

@@ -8,7 +8,8 @@ from stories import ODD, odd, search
 from synthetic import START
 
 from tuner.errors import UsageError
-from tuner.reporting.optuna_study import category, distributions_of, plain, study_of, write_study
+from tuner.reporting.axes import build_axes, plain
+from tuner.reporting.optuna_study import distributions_of, study_of, write_study
 from tuner.spec.space.parsing import parse_domain
 
 
@@ -70,8 +71,9 @@ def test_distributions_of_any_configs_contain_their_values(values, domain):
     domains = {} if domain is None else {"x": parse_domain(domain)}
     configs = [plain({"x": value}) for value in values]
     distributions = distributions_of(domains, configs)
+    axes = build_axes(domains, configs)
     for config in configs if distributions else ():
-        params = {"x": category(config["x"], distributions["x"])}
+        params = {"x": axes["x"].find_category(config["x"])}
         optuna.trial.create_trial(
             params=params, distributions=distributions, value=0
         )  # refuses others

@@ -10,8 +10,10 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment import control
 from tuner.experiment.folder import ExperimentFolder
-from tuner.service.api import curves_json, log_of, report_of
-from tuner.service.watch import Followed
+from tuner.experiment.results.results import Results
+from tuner.reporting.figures import draw_section
+from tuner.reporting.figures.data import FigureData
+from tuner.service.api import log_of, report_of
 
 
 @pytest.fixture
@@ -66,7 +68,11 @@ def test_answers_equal_those_of_the_commands(storage, parts, query, command):
         (("digits", "trials"), {"sort": "x"}, 400, "no name 'x' here"),
         (("digits", "trials"), {"limit": "-1"}, 400, "limit: Input should be"),
         (("digits", "best"), {"top": "0"}, 400, "top: Input should be"),
-        (("digits", "curves"), {"metric": "x"}, 400, "unknown metric 'x'"),
+        (("digits", "figures"), {"section": "best", "metric": "x"}, 400, "unknown metric 'x'"),
+        (("digits", "figures"), {"section": "best", "where": "lr >"}, 400, "--where"),
+        (("digits", "figures"), {"section": "best", "top": "0"}, 400, "top: Input should be"),
+        (("digits", "figures"), {"section": "all"}, 400, "section.0: Input should be 'best',"),
+        (("digits", "figures"), {}, 400, "section: Field required"),
         (("failed", "best"), {}, 409, "no usable trial"),
     ],
 )
@@ -113,30 +119,51 @@ def test_log_is_plain_text_and_report_is_sandboxed(storage):
     assert "digits" in report.text
 
 
-def test_curves_json_has_dots_and_best_so_far(writer):
-    for number, value in enumerate([0.5, 0.4, 0.7, 0.99, 0.6]):
-        writer.trial(number, [value, 0.1], error=("nan", "m") if number == 3 else None)
-    writer.trial(5, [], end=None)
-    drawn = curves_json(Followed(writer.folder))
-    assert [dot[1] for dot in drawn["dots"]] == [0.5, 0.4, 0.7, 0.99, 0.6]
-    assert drawn["dots"][3] == (3, 0.99, "failed")
-    assert drawn["best_so_far"] == [(0, 0.5), (2, 0.7)]
-    writer.end()
+def figures_of(storage, *sections, name="digits", **query):
+    """The answer, with its figures by their names."""
+    answer = Served(storage).get(name, "figures", section=sections, **query).json()
+    return {**answer, "figures": {figure["name"]: figure for figure in answer["figures"]}}
 
 
-def test_curves_json_chooses_best_running_and_latest(writer):
-    writer.trial(0, [0.5])
-    writer.trial(1, [0.9, 0.8])
-    writer.trial(2, [0.5], end=None)
-    writer.trial(3, [0.5])
-    drawn = curves_json(Followed(writer.folder), each=1)["curves"]
-    assert [(curve["trial_id"], curve["status"]) for curve in drawn] == [
-        ("00001", "completed"),
-        ("00002", "running"),
-        ("00003", "completed"),
-    ]
-    assert drawn[0]["points"] == [(1, 0.9), (2, 0.8)]
-    writer.end()
+def test_figures_are_those_of_the_report(storage):
+    answer = figures_of(storage, "best", "stopping", by="epochs")
+    assert (answer["metric"], answer["mode"]) == ("val_accuracy", "max")
+    assert answer["metrics"] == ["images_per_s", "peak_memory_mib", "val_accuracy"]
+    assert [*answer["figures"]] == ["history", "curves", "rungs"]
+    data = FigureData(Results(storage / "digits"))
+    for figure in (*draw_section("best", data, by="epochs"), *draw_section("stopping", data)):
+        assert answer["figures"][figure.name] == json.loads(json.dumps(figure.as_dict()))
+
+
+def test_figures_show_the_chosen_trials_alone(storage):
+    def drawn(**query):
+        return figures_of(storage, "best", **query)["figures"]["history"]["plot"]["data"][0]
+
+    everything = drawn()["customdata"]
+    some = drawn(where="lr > 0.05 and status == 'stopped'")["customdata"]
+    rows = Served(storage).get("digits", "trials", where="lr > 0.05 and status == 'stopped'")
+    assert some == [row["trial_id"] for row in rows.json()]
+    assert 0 < len(some) < len(everything)
+    best = [row["trial_id"] for row in Served(storage).get("digits", "best", top=3).json()]
+    assert sorted(drawn(top=3)["customdata"]) == sorted(best)
+    assert len(drawn(top=1, where="status == 'stopped'")["customdata"]) == 1
+
+
+def test_figures_without_trials_say_why(storage):
+    figures = figures_of(storage, "best", "hyperparameters", "stopping", name="failed")["figures"]
+    captions = {name: figure["caption"] for name, figure in figures.items() if not figure["plot"]}
+    assert captions.keys() == {"history", "hyperparameters", "rungs"}
+    assert all(caption.startswith("Nothing to show: ") for caption in captions.values())
+
+
+def test_trials_are_the_best_ones_in_any_order(storage):
+    served = Served(storage)
+    best = {row["trial_id"] for row in served.get("digits", "best", top=3).json()}
+    answer = served.get("digits", "trials", top=3, sort="lr", limit=2)
+    rows = answer.json()
+    assert answer.headers["X-Total-Count"] == "3"
+    assert {row["trial_id"] for row in rows} < best
+    assert rows[0]["lr"] <= rows[1]["lr"]
 
 
 @pytest.fixture

@@ -7,16 +7,16 @@ would forbid it.
 
 from __future__ import annotations
 
+import json
 import os
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import plotly.graph_objects as go
-import plotly.io
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -34,8 +34,9 @@ from tuner.experiment.results.statistics import (
 )
 from tuner.reporting import comparison_text
 from tuner.reporting.experiment_text import change_text, control_text, label_lines
-from tuner.reporting.figures import draw_section
-from tuner.reporting.report import FEWEST, Report, utc
+from tuner.reporting.figures import draw_comparison, draw_section
+from tuner.reporting.figures.figure import Plot
+from tuner.reporting.report import Report, utc
 from tuner.spec.plain_values import flat
 from tuner.wording import amount_of, duration, number, printable, with_error
 
@@ -50,11 +51,10 @@ def report_page(report: Report, *, images: bool = True) -> str:
     doubtful = pictures_in(doubted, DOUBTFUL_LABELS, "suggested")
     return render(
         "report.html",
-        report,
+        figures_of=partial(draw_section, data=report.data),
         report=report,
         results=report.results,
         tiles=tiles(report),
-        fewest=FEWEST,
         best=best_table(report),
         warnings=warnings_of(*report.accuracies),
         classes=class_table(report.test),
@@ -67,7 +67,7 @@ def report_page(report: Report, *, images: bool = True) -> str:
 def comparison_page(comparison: Comparison) -> str:
     return render(
         "comparison.html",
-        comparison,
+        figures=draw_comparison(comparison),
         headline=comparison_text.headline(comparison),
         verdict=comparison_text.verdict(comparison),
         tables=[
@@ -78,8 +78,8 @@ def comparison_page(comparison: Comparison) -> str:
     )
 
 
-def render(template: str, subject: Report | Comparison, **context: Any) -> str:
-    """The page of a template with plotly.js in it; `figures_of(section)` draws `subject`."""
+def render(template: str, **context: Any) -> str:
+    """The page of a template with plotly.js in it."""
     environment = Environment(
         loader=PackageLoader("tuner.reporting", "templates"),
         autoescape=True,
@@ -90,14 +90,14 @@ def render(template: str, subject: Report | Comparison, **context: Any) -> str:
     leaders = (comparison_text.leaders_table, comparison_text.leaders_verdict)
     texts = (change_text, control_text, label_lines, printable, utc, versions)
     environment.filters |= {each.__name__: each for each in (figure_json, *texts, *leaders)}
-    environment.globals["figures_of"] = lambda section: draw_section(section, subject)
     plotly_js = Markup(get_plotlyjs())  # Plotly's own code: it holds no </script>
     return environment.get_template(template).render(plotly_js=plotly_js, **context)
 
 
-def figure_json(plot: go.Figure) -> Markup:
+def figure_json(plot: Plot) -> Markup:
     """A figure as JSON for a page: no text in it can end its element."""
-    return Markup((plotly.io.to_json(plot, validate=False) or "null").replace("<", "\\u003c"))
+    text = json.dumps(plot, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))
 
 
 def write_page(path: Path, page: str) -> None:
@@ -133,7 +133,7 @@ def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
         gain = expected["per_hour"]
         note = f"of another hour; the search ends below {number(expected['utility'])}"
         yield "expected gain", "not known yet" if gain is None else f"{gain:.2g}", note
-    stopped = amount_of(len(report.stopped), "trial")
+    stopped = amount_of(len(report.data.stopped), "trial")
     yield "epochs trained", str(report.trained_epochs), f"{stopped} stopped early"
 
 

@@ -1,19 +1,15 @@
-"""An experiment as an Optuna Study: for Optuna's figures, and for optuna-dashboard.
+"""An experiment as an Optuna Study, for optuna-dashboard and for Optuna's own functions.
 
-Hyperparameters keep their dotted names. Lists become text, since Optuna's categories are plain
-values. Constants are omitted. Distributions are widened to contain all values, since the space may
-have changed.
+Constants are omitted.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +27,9 @@ from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STO
 from tuner.experiment.files import check_target
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import value_of
-from tuner.spec.plain_values import flat, is_number
+from tuner.reporting.axes import Axis, build_axes, plain
 from tuner.spec.sections import Objective
-from tuner.spec.space.domains import Choice, Domain, Numeric
+from tuner.spec.space.domains import Domain
 from tuner.spec.space.spaces import domains_of
 from tuner.wording import printable
 
@@ -46,8 +42,6 @@ _STATES = {
 }
 _SQLITE = "sqlite:///"  # and the path of a file
 _WITHOUT_VALUE = (TrialState.FAIL, TrialState.RUNNING)
-_EXACT = 2**53  # larger whole numbers differ between Optuna, a database and JSON
-_MOST_CATEGORIES = 9  # without a known domain; more numbers are a range
 
 
 @contextmanager
@@ -126,7 +120,8 @@ def frozen_trials(results: Results) -> Iterator[FrozenTrial]:
     """The trials of `study_of`, without a Study, which copies and checks each."""
     configs = {trial_id: plain(trial.config) for trial_id, trial in results.trials.items()}
     space = results.spec.search.space
-    distributions = distributions_of(dict(domains_of(space)), list(configs.values()))
+    axes = build_axes(dict(domains_of(space)), list(configs.values()))
+    distributions = {name: _distribution(axis) for name, axis in axes.items()}
     for number, (trial_id, trial) in enumerate(results.trials.items()):
         config = configs[trial_id]
         present = {name: d for name, d in distributions.items() if name in config}
@@ -149,7 +144,7 @@ def frozen_trials(results: Results) -> Iterator[FrozenTrial]:
             trial_id=number,
             state=state,
             value=None if value is None or state in _WITHOUT_VALUE else float(value),
-            params={name: category(config[name], d) for name, d in present.items()},
+            params={name: axes[name].find_category(config[name]) for name in present},
             distributions=present,
             user_attrs={name: value for name, value in attributes.items() if value is not None},
             system_attrs={},
@@ -162,58 +157,14 @@ def frozen_trials(results: Results) -> Iterator[FrozenTrial]:
 def distributions_of(
     domains: Mapping[str, Domain], configs: Sequence[Mapping[str, Any]]
 ) -> dict[str, BaseDistribution]:
-    """The distribution of each hyperparameter, widened to all values in the flat `configs`.
-
-    A hyperparameter without a domain has one only if it varies.
-    """
-    values: dict[str, list[Any]] = {name: [] for name in domains}
-    for config in configs:
-        for name, value in config.items():
-            values.setdefault(name, []).append(value)
-    return {
-        name: _distribution(domains.get(name), of_name)
-        for name, of_name in values.items()
-        if of_name and (name in domains or len(set(map(repr, of_name))) > 1)
-    }
+    """The distribution of each hyperparameter, as `build_axes` has its axis."""
+    return {name: _distribution(axis) for name, axis in build_axes(domains, configs).items()}
 
 
-def _distribution(domain: Domain | None, values: Sequence[Any]) -> BaseDistribution:
-    if isinstance(domain, Choice):
-        options = [_plain_value(v) for v in domain.values if not isinstance(v, Mapping)]
-        return _categories([*options, *values])
-    few = len(set(map(repr, values))) <= _MOST_CATEGORIES
-    numeric = all(is_number(value) and isfinite(value) for value in values)
-    if not numeric or (domain is None and few):
-        return _categories(values)
-    ends = [domain.first, domain.last] if isinstance(domain, Numeric) else []
-    low, high = min([*values, *ends]), max([*values, *ends])
-    log = isinstance(domain, Numeric) and domain.log and low > 0
-    if all(isinstance(value, int) for value in values):
-        return IntDistribution(int(low), int(high), log=log and low >= 1)
-    return FloatDistribution(float(low), float(high), log=log)
-
-
-def _categories(values: Sequence[Any]) -> CategoricalDistribution:
-    """The values in order; as text if Optuna would confuse some, such as True and 1."""
-    distinct = list({repr(value): value for value in values}.values())
-    mixed = len(set(distinct)) < len(distinct)
-    return CategoricalDistribution([repr(v) if mixed else v for v in distinct])
-
-
-def category(value: Any, distribution: BaseDistribution) -> Any:
-    """The value of a flat config as a value of the distribution."""
-    if isinstance(distribution, CategoricalDistribution):
-        same = (c for c in distribution.choices if repr(c) == repr(value))
-        return next(same, repr(value))
-    return value
-
-
-def plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config made flat, by dotted names; its lists as text."""
-    return {name: _plain_value(value) for name, value in flat(config, ".").items()}
-
-
-def _plain_value(value: Any) -> Any:
-    if isinstance(value, int) and abs(value) > _EXACT:
-        return float(value)
-    return json.dumps(value) if isinstance(value, list | tuple | Mapping) else value
+def _distribution(axis: Axis) -> BaseDistribution:
+    if axis.categories:
+        return CategoricalDistribution(axis.categories)
+    if axis.is_integer:
+        is_log = axis.is_log and axis.low >= 1
+        return IntDistribution(int(axis.low), int(axis.high), log=is_log)
+    return FloatDistribution(float(axis.low), float(axis.high), log=axis.is_log)

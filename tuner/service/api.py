@@ -1,6 +1,6 @@
 """The JSON endpoints: `tuner ls`, `show`, `best` and `trials` with --json; control.
 
-Those of the page are values and curves of trials, a log, and the report.
+Those of the page are figures, a log, and the report.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,17 +29,20 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.experiment import control
-from tuner.experiment.events import FAILED, RUNNING
+from tuner.experiment.events import RUNNING
 from tuner.experiment.files import inside, open_plain
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results import listing
 from tuner.experiment.results.confirmation import best_json, show_json
-from tuner.experiment.results.listing import arranged_trials, trial_json
+from tuner.experiment.results.listing import arranged, arranged_trials, trial_json
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import best_so_far, check
+from tuner.experiment.results.selection import check
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.advice import advice_json, advise
 from tuner.reporting.experiment_text import control_text
+from tuner.reporting.figures import Section, draw_section
+from tuner.reporting.figures.best import By
+from tuner.reporting.figures.data import FigureData
 from tuner.service.access import REPORT_POLICY, Json, refusal
 from tuner.service.watch import Experiments, Followed, UnknownNameError
 from tuner.wording import printable_lines
@@ -46,8 +51,6 @@ _BY = "browser"  # the user who requests controls
 RETRY_S = "2"  # after which a client may ask a closed search again, which opens it
 
 router = APIRouter(prefix="/api/experiments")
-_MAX_DOTS = 1500
-_CURVES_EACH = 16  # of the best trials, of those that run, and of the latest
 _MAX_LOG_BYTES = 1 << 18
 _MAX_REPORTS = 4  # pages of five megabytes
 _MAKING = threading.Lock()  # a report takes seconds, and memory
@@ -69,6 +72,7 @@ def _opened(name: str, experiments: All) -> Followed:
 Opened = Annotated[Followed, Depends(_opened)]
 Where = Annotated[str | None, Query(description="an expression that chooses rows")]
 Sort = Annotated[str | None, Query(description="a column to sort by")]
+Top = Annotated[int | None, Query(ge=1, description="the best ones alone, so many")]
 Reverse = Annotated[bool, Query(description="the other way round")]
 RequestedControl = Annotated[control.AnyControl, Body(discriminator="verb")]
 
@@ -116,11 +120,13 @@ def trials(
     reverse: Reverse = False,
     limit: Annotated[int | None, Query(ge=0, description="at most so many")] = None,
     offset: Annotated[int, Query(ge=0, description="after so many")] = 0,
+    top: Top = None,
 ) -> Response:
     """A row for each trial: `tuner trials --json`. X-Total-Count says how many match."""
     with results.lock:
         rows = results.rows()
-        order = arranged_trials(rows, where=where, sort=sort, reverse=reverse)
+        matches = arranged_trials(rows, where=where, sort=sort, reverse=reverse)
+        order = [*choose_trials(results, matches, top)]
         shown = order[offset:][:limit]
         total = {"X-Total-Count": str(len(order))}
         return Json([rows[number] for number in shown], headers=total)
@@ -147,16 +153,24 @@ def advice(
     ask: Annotated[str | None, Query(description="hyperparameters, separated by commas")] = None,
 ) -> Response:
     """What to change after the search: `tuner advise --json`."""
-    with results.lock:
+    # It takes seconds of many trials: those of a search that has ended change no more
+    with results.lock if results.status == RUNNING else nullcontext():
         findings = advise(results, ask=ask.split(",") if ask else ())
     return Json(advice_json(findings))
 
 
-@router.get("/{name}/curves")
-def curves(results: Opened, metric: str | None = None) -> Response:
-    """The best value of each trial, the best so far, and the curves of some trials."""
+@router.get("/{name}/figures")
+def figures(
+    results: Opened,
+    section: Annotated[list[Section], Query(description="the figures of these")],
+    where: Where = None,
+    top: Top = None,
+    by: Annotated[By, Query(description="the axis of the best so far")] = "trial",
+    metric: Annotated[str | None, Query(description="of the curves")] = None,
+) -> Response:
+    """The figures of the trials that are chosen, as descriptions for plotly.js."""
     with results.lock:
-        return Json(curves_json(results, metric))
+        return Json(figures_json(results, section, where=where, top=top, by=by, metric=metric))
 
 
 @router.get("/{name}/spec")
@@ -234,38 +248,43 @@ ERRORS: dict[int | type[Exception], Any] = {
 }
 
 
-def curves_json(
-    results: Followed, metric: str | None = None, *, each: int = _CURVES_EACH
+def figures_json(
+    results: Followed,
+    sections: Sequence[Section],
+    *,
+    where: str | None = None,
+    top: int | None = None,
+    by: By = "trial",
+    metric: str | None = None,
 ) -> dict[str, Any]:
-    """The metric and mode; a dot for each trial, the best so far, and curves of chosen trials.
+    """The metric and mode, all metrics that were reported, and the figures of the sections.
 
-    metric: that of the curves, by default the objective's. A dot is [number, value, status]; of
-    many trials only some have one. best_so_far has [number, value] of each trial that was better
-    than all before it. metrics: all that were reported. Raises UsageError for an unknown metric.
+    A figure without a plot has its reason as caption. Raises UsageError for an unknown metric.
     """
     metrics = results.metrics
     if metric is not None:
         check("metric", metric, [results.metric, *metrics])
-    metric = metric or results.metric
-    trials = results.trials.values()
-    usable = {int(t.trial_id): t.best for t in trials if t.best and t.status != FAILED}
-    worths = ((number, best.estimate) for number, best in usable.items())
-    leaders = best_so_far(worths, results.objective)
-    dots = [(int(t.trial_id), t.best.value, t.status) for t in trials if t.best]
-    running, latest = results.history.of_status(RUNNING), list(trials)[: -each - 1 : -1]
-    chosen = {t.trial_id: t for t in [*results.top(each), *running[-each:], *latest]}
-    return {
-        "metric": results.metric,
-        "mode": results.mode,
-        "metrics": metrics,
-        "dots": dots[:: max(1, -(-len(dots) // _MAX_DOTS))],
-        "best_so_far": [(number, usable[number].value) for number, _ in leaders],
-        "of": metric,
-        "curves": [
-            {"trial_id": t.trial_id, "status": t.status, "points": t.values(metric)}
-            for t in chosen.values()
-        ],
-    }
+    chosen = choose_trials(results, arranged(results.rows(), where=where), top)
+    trials = {trial_id: results.trials[trial_id] for trial_id in chosen.values()}
+    data = FigureData(results, trials)
+    drawn = [
+        figure.as_dict()
+        for section in sections
+        for figure in draw_section(section, data, by=by, metric=metric)
+    ]
+    return {"metric": results.metric, "mode": results.mode, "metrics": metrics, "figures": drawn}
+
+
+def choose_trials(results: Followed, order: Sequence[int], top: int | None) -> dict[int, str]:
+    """The ids of the rows in `order`, or of the best `top` of them, by the number of the row."""
+    rows = results.rows()
+    ids = {number: rows[number]["trial_id"] for number in order}
+    if top is None:
+        return ids
+    among = {*ids.values()}
+    ranked = (trial.trial_id for _, trial in results.ranked if trial.trial_id in among)
+    best = {*islice(ranked, top)}
+    return {number: trial_id for number, trial_id in ids.items() if trial_id in best}
 
 
 def log_of(results: Results, trial: TrialRecord, *, most: int = _MAX_LOG_BYTES) -> str:

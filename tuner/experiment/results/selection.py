@@ -73,10 +73,10 @@ def values_to_show(trial: TrialRecord, objective: Objective) -> list[tuple[int, 
 
 
 def best_so_far(
-    values: Iterable[tuple[int, float]], objective: Objective
-) -> list[tuple[int, float]]:
+    values: Iterable[tuple[float, float]], objective: Objective
+) -> list[tuple[float, float]]:
     """(position, value) of each value that is better than all before it."""
-    steps: list[tuple[int, float]] = []
+    steps: list[tuple[float, float]] = []
     for position, value in values:
         if objective.is_better(value, steps[-1][1] if steps else None):
             steps.append((position, value))

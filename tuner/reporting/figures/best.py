@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import plotly.graph_objects as go
-from plotly.colors import hex_to_rgb
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Literal
 
 from tuner.experiment.events import FAILED
 from tuner.experiment.results.comparison import Comparison, Curve, Side
 from tuner.experiment.results.selection import best_so_far, front_of, hypervolume, points_of
-from tuner.experiment.trials import TrialRecord
+from tuner.experiment.trials import Run, TrialRecord
+from tuner.reporting.figures.data import NO_TRIALS, FigureData, evenly, fence_of
 from tuner.reporting.figures.figure import (
     BLACK,
     BLUE,
@@ -20,16 +20,21 @@ from tuner.reporting.figures.figure import (
     GREY,
     STATUS_COLOURS,
     Drawing,
-    count_axis,
+    Plot,
+    escaped,
+    make_axis,
+    make_count_axis,
+    make_plot,
+    make_value_axis,
+    rounded,
+    scatter,
 )
-from tuner.reporting.report import NO_TRIALS, Report, escaped, evenly, fence_of
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
 _SO_FAR = {"color": BLUE, "width": 2.5, "shape": "hv"}  # a line of the best so far
 _MOST_POINTS = 3000
 _MOST_ON_FRONT = 100
-_WIDE = 50  # from the least to the greatest value, from which an axis is logarithmic
 _BOUND = 1 + 1e-9  # of the box, in which the worst values lie, too
 _CAPTION = (
     "Epochs of all trials together: the training that the search took. A line is the mean over the "
@@ -37,64 +42,125 @@ _CAPTION = (
     "its best."
 )
 _SAMPLES = 50  # of each curve, evenly over its epochs
+_PALE = "26"  # the opacity, in hexadecimal digits, of a band
+
+By = Literal["trial", "epochs", "time"]
+_ORDERS = {
+    "trial": "Trials in the order of their ids",
+    "epochs": "Each trial at its best epoch, by the epochs that all had trained by then",
+    "time": "Each trial at its best epoch, by the hours of searching until then",
+}
 
 
-def history(report: Report) -> Drawing:
-    """The best value after each trial, and each trial's own best value."""
-    ranked = report.ranked
-    if not ranked.trials:
+def history(data: FigureData, by: By = "trial") -> Drawing:
+    """The best value so far, and each trial's own, by trial, by epochs of all, or by time."""
+    if not data.ranked:
         return NO_TRIALS, None
-    trials = sorted(ranked.trials, key=lambda trial: trial.number)
-    drawn = evenly(trials, _MOST_POINTS)
-    values = ((trial.number, trial.value) for trial in trials if trial.value is not None)
-    steps = best_so_far(values, ranked.objective)
-    steps.append((trials[-1].number, steps[-1][1]))
-    plot = go.Figure(layout={"yaxis": {"title": ranked.label}})
-    plot.update_xaxes(count_axis("trial", most=trials[-1].number))
-    numbers, best = [trial.number for trial in drawn], [trial.value for trial in drawn]
-    marker = {"color": GREY, "size": 6}
-    plot.add_scatter(x=numbers, y=best, mode="markers", marker=marker, name="a trial's best")
+    at, last = _place_trials(data, by)
+    trials = sorted(data.ranked, key=lambda trial: (at[trial.trial_id], trial.number))
+    shown = evenly(trials, _MOST_POINTS)
+    values = [trial.value for trial in shown]
+    steps = best_so_far(((at[t.trial_id], t.value) for t in trials), data.objective)
+    steps.append((last, steps[-1][1]))
     x, y = zip(*steps, strict=True)
-    plot.add_scatter(x=x, y=y, mode="lines", line=_SO_FAR, name="best so far")
-    later = sum(trial.number > ranked.trials[0].number for trial in trials)
+    plot = make_plot(
+        [
+            scatter(
+                [at[trial.trial_id] for trial in shown],
+                rounded(values),
+                customdata=[trial.trial_id for trial in shown],
+                mode="markers",
+                marker={"color": GREY, "size": 6},
+                name="a trial's best",
+                hovertemplate="trial %{customdata}: %{y:.4g}<extra></extra>",
+            ),
+            scatter(x, rounded(y), mode="lines", line=_SO_FAR, name="best so far"),
+        ],
+        x=_make_history_axis(by, last),
+        y=make_value_axis(data.objective.metric, values),
+    )
+    later = sum(at[trial.trial_id] > at[data.ranked[0].trial_id] for trial in trials)
     caption = (
-        f"Trials in the order of their ids: {later} after the best one brought nothing better. "
+        f"{_ORDERS[by]}: {later} after the best one brought nothing better. "
         "Where the line has been flat for long, more trials bring little."
     )
-    if len(drawn) < len(trials):
-        caption += f" Of {len(trials)} trials {len(drawn)} are drawn, evenly."
+    if len(shown) < len(trials):
+        caption += f" Of {len(trials)} trials {len(shown)} are drawn, evenly."
     return caption, plot
 
 
-def front(report: Report) -> Drawing:
+def _make_history_axis(by: By, last: float) -> Plot:
+    match by:
+        case "trial":
+            return make_count_axis("trial", most=last)
+        case "epochs":
+            return make_count_axis("epochs of all trials", most=last, rangemode="tozero")
+        case "time":
+            return make_axis("hours of searching", rangemode="tozero")
+
+
+def _place_trials(data: FigureData, by: By) -> tuple[dict[str, float], float]:
+    """Where each ranked trial stands on the axis, and where the axis ends."""
+    if by == "trial":
+        return {t.trial_id: t.number for t in data.ranked}, max(t.number for t in data.ranked)
+    times = sorted(report.time for trial in data.trials.values() for report in trial.results)
+    bests = {trial.trial_id: _best_time(data.trials[trial.trial_id]) for trial in data.ranked}
+    if by == "epochs":
+        return {i: bisect_right(times, time) for i, time in bests.items()}, len(times)
+    clock = _Stopwatch(data.results.history.runs)
+    hours = {trial_id: clock.hours_until(time) for trial_id, time in bests.items()}
+    return hours, clock.hours_until(times[-1])
+
+
+def _best_time(trial: TrialRecord) -> float:
+    """When the trial reported its best epoch."""
+    best = trial.best and trial.report_at(trial.best.epoch)
+    return best.time if best else trial.started
+
+
+class _Stopwatch:
+    """The time that a search ran, without the gaps between its runs."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._starts = [run.started for run in runs]
+        lengths = [run.duration_s for run in runs]
+        self._before = [0.0, *accumulate(lengths)]
+        self._lengths = lengths
+
+    def hours_until(self, time: float) -> float:
+        run = bisect_right(self._starts, time) - 1
+        if run < 0:
+            return 0.0
+        within = min(time - self._starts[run], self._lengths[run])
+        return (self._before[run] + within) / 3600
+
+
+def front(data: FigureData) -> Drawing:
     """The first two objectives of each trial by its status, and the front."""
-    results = report.results
-    objective = results.objective
+    objective = data.objective
     if not objective.others:
         return None
-    points = points_of(results.trials.values(), objective)
+    points = points_of(data.trials.values(), objective)
     if not points:
         return NO_TRIALS, None
     y, x, *third = objective.goals
-    values = [x.key(point[1]) for point, _ in points]
-    scale = "log" if 0 < _WIDE * min(values) < max(values) else "linear"
-    plot = go.Figure(layout={"xaxis": {"title": escaped(x.metric), "type": scale}})
-    plot.update_layout(yaxis={"title": escaped(y.metric)})
 
-    def add(shown: list[tuple[tuple[float, ...], TrialRecord]], **style: Any) -> None:
-        plot.add_scatter(
-            x=[x.key(point[1]) for point, _ in shown],
-            y=[y.key(point[0]) for point, _ in shown],
-            text=[trial.trial_id for _, trial in shown],
+    def show(some: list[tuple[tuple[float, ...], TrialRecord]], **style: Any) -> Plot:
+        return scatter(
+            rounded(x.key(point[1]) for point, _ in some),
+            rounded(y.key(point[0]) for point, _ in some),
+            customdata=[trial.trial_id for _, trial in some],
+            hovertemplate="trial %{customdata}: %{y:.4g}, %{x:.4g}<extra></extra>",
             **style,
         )
 
+    traces = []
     for status, colour in STATUS_COLOURS.items():
-        if shown := [(point, trial) for point, trial in points if trial.status == status]:
+        if of_status := [(point, trial) for point, trial in points if trial.status == status]:
             marker = {"color": colour, "size": 6, "opacity": 0.7}
-            add(shown, mode="markers", marker=marker, name=status)
+            traces.append(show(of_status, mode="markers", marker=marker, name=status))
     best = front_of((p, trial) for p, trial in points if trial.status != FAILED)
-    add(
+    line = show(
         best,
         mode="markers" if third else "lines+markers",
         line={"color": BLACK, "width": 1, "shape": "vh"},
@@ -102,20 +168,24 @@ def front(report: Report) -> Drawing:
         name="front",
     )
     caption = (
-        f"Each trial at its best epoch; {escaped(y.better)} {escaped(y.metric)} and {x.better} "
-        f"{escaped(x.metric)} are better. No trial beats the {len(best)} on the front in both."
+        f"Each trial at its best epoch; {y.better} {y.metric} and {x.better} {x.metric} are "
+        f"better. No trial beats the {len(best)} on the front in both."
     )
     if third:
-        caption += f" The third objective, {escaped(third[0].metric)}, is not drawn."
+        caption += f" The third objective, {third[0].metric}, is not drawn."
+    plot = make_plot(
+        [*traces, line],
+        x=make_value_axis(x.metric, [x.key(point[1]) for point, _ in points]),
+        y=make_value_axis(y.metric, [y.key(point[0]) for point, _ in points]),
+    )
     return caption, plot
 
 
-def volume(report: Report) -> Drawing:
-    results = report.results
-    if not results.objective.others:
+def volume(data: FigureData) -> Drawing:
+    if not data.objective.others:
         return None
-    usable = (trial for trial in results.trials.values() if trial.status != FAILED)
-    points = points_of(usable, results.objective)
+    usable = (trial for trial in data.trials.values() if trial.status != FAILED)
+    points = points_of(usable, data.objective)
     if not points:
         return NO_TRIALS, None
     ranges = [(min(v), max(v)) for v in zip(*(point for point, _ in points), strict=True)]
@@ -128,9 +198,11 @@ def volume(report: Report) -> Drawing:
     fronts = [[point for point, _ in front_of(scaled[:count])] for count in counts]
     numbers = [int(points[count - 1][1].trial_id) for count in counts]
     volumes = [hypervolume(each, worst) for each in fronts]
-    plot = go.Figure(go.Scatter(x=numbers, y=volumes, mode="lines", line=_SO_FAR))
-    plot.update_xaxes(count_axis("trial", most=numbers[-1]))
-    plot.update_yaxes(title="hypervolume", range=[0, 1])
+    plot = make_plot(
+        [scatter(numbers, rounded(volumes), mode="lines", line=_SO_FAR)],
+        x=make_count_axis("trial", most=numbers[-1]),
+        y=make_axis("hypervolume", range=[0, 1]),
+    )
     caption = (
         "The share of the box from the best to the worst value of each objective that lies behind "
         "the front. Where the line has been flat for long, more trials bring little."
@@ -141,18 +213,19 @@ def volume(report: Report) -> Drawing:
 def epochs(comparison: Comparison) -> Drawing:
     sides = [side for side in comparison.sides if side.best]
     curves = [entrant.curve for side in sides for entrant in side.entrants]
-    plot = go.Figure()
-    for number, side in enumerate(sides):
-        _add(plot, side, number)
     objective = comparison.objective
     longest = max((curve.total for curve in curves), default=0)
-    plot.update_xaxes(count_axis("epochs", most=longest), rangemode="tozero")
-    plot.update_yaxes(title=escaped(objective.metric), range=_range(curves, objective))
-    plot.update_layout(showlegend=True, height=420)
+    plot = make_plot(
+        [trace for number, side in enumerate(sides) for trace in _draw_side(side, number)],
+        x=make_count_axis("epochs", most=longest, rangemode="tozero"),
+        y=make_axis(objective.metric, range=_range(curves, objective)),
+        showlegend=True,
+        height=420,
+    )
     return _CAPTION, plot
 
 
-def _add(plot: go.Figure, side: Side, number: int) -> None:
+def _draw_side(side: Side, number: int) -> Iterator[Plot]:
     """A strategy's mean over its seeds as a line, and its range as a band."""
     curves = [entrant.curve for entrant in side.entrants if entrant.curve.best]
     x = _steps(curves)
@@ -160,13 +233,13 @@ def _add(plot: go.Figure, side: Side, number: int) -> None:
     colour = COLOURS[number % len(COLOURS)]
     line = {"shape": "hv", "color": colour, "width": 0}
     if len(curves) > 1:
-        hidden = {"x": x, "mode": "lines", "line": line, "showlegend": False, "hoverinfo": "skip"}
-        plot.add_scatter(y=[min(v) for v in values], **hidden)
-        pale = f"rgba{(*hex_to_rgb(colour), 0.15)}"
-        plot.add_scatter(y=[max(v) for v in values], fill="tonexty", fillcolor=pale, **hidden)
-    plot.add_scatter(
-        x=x,
-        y=[sum(v) / len(v) for v in values],
+        hidden = {"mode": "lines", "line": line, "showlegend": False, "hoverinfo": "skip"}
+        yield scatter(x, [min(v) for v in values], **hidden)
+        high = [max(v) for v in values]
+        yield scatter(x, high, fill="tonexty", fillcolor=colour + _PALE, **hidden)
+    yield scatter(
+        x,
+        [sum(v) / len(v) for v in values],
         mode="lines",
         line={**line, "width": 2.5, "dash": DASHES[number % len(DASHES)]},
         name=f"{escaped(side.label)} ({amount_of(len(side.entrants), 'seed')})",

@@ -1,15 +1,19 @@
-"""A figure of the HTML pages, and the style that all have."""
+"""A figure of the pages as a description for plotly.js, and the style that all have.
+
+A description is a plain dict with `data` and `layout`. Texts in it are `escaped`, since Plotly
+reads tags and entities; captions and titles are plain text. A trace that draws trials as lines has
+their ids in `meta`: pages derive the `customdata` of its points. Between two trials x is null.
+"""
 
 from __future__ import annotations
 
+import html
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from math import isfinite
 from typing import Any
 
-import plotly.graph_objects as go
-
-from tuner.reporting.optuna_study import quiet_optuna
 from tuner.wording import printable
 
 # Okabe and Ito, "Color Universal Design" (2008): colour-blind readers can distinguish them, too
@@ -27,9 +31,13 @@ STATUS_COLOURS = {
 
 _HEIGHT = 380
 _MOST_TICKS = 12  # of an axis that has one for each whole number
+_WIDE = 50  # from the least to the greatest value, from which an axis is logarithmic
+_DIGITS = 6  # of a number; more cannot be seen
+_GRID = "#E6E9EF"
 
+Plot = dict[str, Any]
 # The caption, and the plot unless it is empty; None if the page does without the figure
-Drawing = tuple[str, go.Figure | None] | None
+Drawing = tuple[str, Plot | None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,50 +51,85 @@ class Figure:
     name: str
     title: str
     caption: str
-    plot: go.Figure | None
+    plot: Plot | None
     half: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 def drawn(
     name: str, title: str, draw: Callable[..., Drawing], *arguments: Any, half: bool = False
 ) -> Figure | None:
-    """The figure of a function. If a library fails on an unusual experiment, its caption says so.
+    """The figure of a function. If it fails on an unusual experiment, its caption says so.
 
     None if the page does without it.
     """
     try:
-        with quiet_optuna():
-            drawing = draw(*arguments)
+        drawing = draw(*arguments)
         if drawing is None:
             return None
         caption, plot = drawing
-        return Figure(name, title, caption, None if plot is None else styled(plot), half)
+        return Figure(name, title, printable(caption), plot and add_style(plot), half)
     except Exception as error:
         reason = f"{type(error).__name__}: {printable(str(error))}"
         logging.getLogger("tuner").warning("the figure %r cannot be drawn: %s", title, reason)
         return Figure(name, title, f"It cannot be drawn: {reason}", None, half)
 
 
-def count_axis(title: str, *, most: float) -> dict[str, Any]:
+def escaped(text: object) -> str:
+    """`text` so that a figure shows it as it is: Plotly reads tags and entities in labels."""
+    return html.escape(printable(str(text)), quote=False)
+
+
+def rounded(values: Iterable[float]) -> list[float | None]:
+    """The values in few digits; None for one that JSON does not have."""
+    return [float(f"{value:.{_DIGITS}g}") if isfinite(value) else None for value in values]
+
+
+def make_axis(title: str, **settings: Any) -> Plot:
+    return {
+        "title": {"text": escaped(title)},
+        "automargin": True,
+        "exponentformat": "e",
+        "gridcolor": _GRID,
+        "zeroline": False,
+        **settings,
+    }
+
+
+def make_count_axis(title: str, *, most: float, **settings: Any) -> Plot:
     """An axis of whole numbers up to `most`; Plotly alone puts fractions between few of them."""
-    axis: dict[str, Any] = {"title": title}
     if most <= _MOST_TICKS:
-        axis["dtick"] = 1
-    return axis
+        settings["dtick"] = 1
+    return make_axis(title, tickformat="d", **settings)
 
 
-def styled(plot: go.Figure) -> go.Figure:
-    """`plot` in the style of the page: without a title, with little margin, in our colours."""
-    plot.update_layout(
-        template="plotly_white",
-        title={"text": ""},
-        height=plot.layout.height or _HEIGHT,
-        margin={"l": 70, "r": 20, "t": 20, "b": 55},
-        colorway=COLOURS,
-        font={"family": "system-ui, sans-serif", "size": 13},
-        hoverlabel={"namelength": -1},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
-    )
-    plot.update_xaxes(automargin=True, exponentformat="e")
-    plot.update_yaxes(automargin=True, exponentformat="e")
-    return plot
+def make_value_axis(title: str, values: Sequence[float], **settings: Any) -> Plot:
+    """An axis of numbers, logarithmic if they span decades."""
+    is_log = bool(values) and 0 < _WIDE * min(values) < max(values)
+    return make_axis(title, type="log" if is_log else "linear", **settings)
+
+
+def make_plot(data: list[Plot], *, x: Plot, y: Plot, **layout: Any) -> Plot:
+    return {"data": data, "layout": {"xaxis": x, "yaxis": y, **layout}}
+
+
+def scatter(x: Sequence[Any], y: Sequence[Any], **settings: Any) -> Plot:
+    return {"type": "scatter", "x": list(x), "y": list(y), **settings}
+
+
+def add_style(plot: Plot) -> Plot:
+    """`plot` in the style of the page: with little margin, in our colours."""
+    style = {
+        "height": _HEIGHT,
+        "margin": {"l": 70, "r": 20, "t": 20, "b": 55},
+        "colorway": list(COLOURS),
+        "font": {"family": "system-ui, sans-serif", "size": 13},
+        "hoverlabel": {"namelength": -1},
+        "hovermode": "closest",
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        "paper_bgcolor": "#FFFFFF",
+        "plot_bgcolor": "#FFFFFF",
+    }
+    return {"data": plot["data"], "layout": style | plot["layout"]}

@@ -2,62 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-import plotly.graph_objects as go
-from optuna import visualization
-from optuna.distributions import CategoricalDistribution
-from optuna.trial import FrozenTrial
-from plotly.colors import sample_colorscale, sequential
+import numpy as np
+from numpy.typing import NDArray
 
-from tuner.reporting.figures.figure import BLACK, BLUE, GREY, Drawing
-from tuner.reporting.report import FEWEST, MOST_WEIGHED, Importance, RankedTrials, Report
+from tuner.reporting.axes import Axis
+from tuner.reporting.figures.data import (
+    FigureData,
+    ScoredTrial,
+    evenly,
+    explain_few,
+    leading,
+)
+from tuner.reporting.figures.figure import (
+    BLACK,
+    BLUE,
+    GREY,
+    Drawing,
+    Plot,
+    escaped,
+    make_axis,
+    make_plot,
+    make_value_axis,
+    rounded,
+    scatter,
+)
+from tuner.reporting.importance import FEWEST, Importance
 from tuner.spec.plain_values import is_number
 from tuner.wording import joined, number
 
+# N trials, X and Y cells of a grid
 _UNCERTAIN = "cannot be told"
-_MOST_LINES = 150
+_MOST_LINES = 1000
 _MOST_AXES = 10
+_MOST_LABELS = 20  # of categories along one of them
 _MOST_DOTS = 1000
 _BEST_SHARE = 10  # one trial in so many
 _MOST_LISTED = 3  # values; of more, only the least and the greatest
-_MOST_COLUMNS = 100  # Optuna's grid has a column for each of them
-_LINES = sequential.Blues[3:]  # paler ones cannot be seen on white
+_MOST_MEASURED = 1000  # trials that a surface is computed from
+_MOST_ON_SURFACE = 200  # dots
+_CELLS = 30  # of a surface, along each axis
+_LEVELS = 12
+_NEAR = 0.5  # kernels at least, in all, from which a cell of a surface has a value
+# The shares of the trials, best first, that are drawn in one colour, ever paler
+SHADES = {0.02: "#08306B", 0.1: "#2171B5", 0.25: "#4F97CB", 0.5: "#82B6DB", 1.0: "#B3D0E8"}
 _SCALE = "Cividis"  # Nunez et al., PLOS ONE 2018: the same order for every kind of sight
+_WITHOUT = -0.08  # where a line crosses the axis of a hyperparameter that the trial lacks
 
 
-def importance(report: Report) -> Drawing:
+def importance(data: FigureData) -> Drawing:
     """A bar for each hyperparameter's share with its spread; grey if shares overlap."""
-    importances = report.importances
+    importances = data.importances
     if not importances:
-        return report.ranked.why_nothing(FEWEST), None
+        return data.explain_lack(FEWEST), None
     bars = list(reversed(importances))  # the first one drawn is the lowest
     shares = [f"{item.share:.2f}" if item.told_apart else _UNCERTAIN for item in bars]
-    plot = go.Figure(layout={"height": 120 + 40 * len(bars)})
-    plot.update_xaxes(title="share of all importance", range=[0, 1])
-    plot.add_bar(
-        orientation="h",
-        x=[item.share for item in bars],
-        y=[f"{item.name}  {share}" for item, share in zip(bars, shares, strict=True)],
-        hovertemplate=[
-            f"{item.name}: {item.share:.2f} ({item.low:.2f} to {item.high:.2f})<extra></extra>"
-            for item in bars
+    names = [escaped(item.name) for item in bars]
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "x": rounded(item.share for item in bars),
+        "y": [f"{name}  {share}" for name, share in zip(names, shares, strict=True)],
+        "hovertemplate": [
+            f"{name}: {item.share:.2f} ({item.low:.2f} to {item.high:.2f})<extra></extra>"
+            for name, item in zip(names, bars, strict=True)
         ],
-        marker_color=[BLUE if item.told_apart else GREY for item in bars],
-        error_x={
+        "marker": {"color": [BLUE if item.told_apart else GREY for item in bars]},
+        "error_x": {
             "type": "data",
             "symmetric": False,
-            "array": [max(0.0, item.high - item.share) for item in bars],
-            "arrayminus": [max(0.0, item.share - item.low) for item in bars],
+            "array": rounded(max(0.0, item.high - item.share) for item in bars),
+            "arrayminus": rounded(max(0.0, item.share - item.low) for item in bars),
             "color": BLACK,
         },
+    }
+    plot = make_plot(
+        [trace],
+        x=make_axis("share of all importance", range=[0, 1]),
+        y=make_axis("", type="category"),
+        height=120 + 40 * len(bars),
     )
-    caption = f"{_verdict(importances)} The lines span nine in ten resamples of the trials."
-    count = len(report.ranked.trials)
-    if count > MOST_WEIGHED:
-        caption += f" Of {count} trials {MOST_WEIGHED} are weighed, evenly over their ranks."
-    return caption, plot
+    return f"{_verdict(importances)} The lines span nine in ten resamples of the trials.", plot
 
 
 def _verdict(importances: Sequence[Importance]) -> str:
@@ -74,52 +101,158 @@ def _verdict(importances: Sequence[Importance]) -> str:
     )
 
 
-def parallel(report: Report) -> Drawing:
-    ranked, order = report.ranked, report.names_by_importance
-    if not ranked.varying:
-        return ranked.why_nothing(), None
-    names = order[:_MOST_AXES]
-    study = ranked.study(_MOST_LINES)
-    plot = visualization.plot_parallel_coordinate(study, names, target_name=ranked.label)
-    _colour_lines(plot, greatest_is_best=ranked.objective.sign < 0)
+def parallel(data: FigureData) -> Drawing:
+    """A line for each trial over the axes of the objective and of the hyperparameters."""
+    if why := data.explain_lack():
+        return why, None
+    order = data.names_by_importance
+    names = [name for name in data.axes if name in order[:_MOST_AXES]]
+    trials = leading(data.ranked, _MOST_LINES)
+    values = [trial.value for trial in data.ranked]
+    value_axis = Axis(low=min(values), high=max(values))
+    axes = {name: data.axes[name] for name in names}
+    heights = {trial.trial_id: _heights(trial, value_axis, axes) for trial in trials}
+    titles = [data.objective.metric, *names]
+    ends = [value_axis, *axes.values()]
+    plot = make_plot(
+        _draw_lines(trials, heights),
+        x=make_axis(
+            "",
+            tickvals=[*range(len(titles))],
+            ticktext=[escaped(title) for title in titles],
+            range=[-0.3, len(titles) - 0.7],
+            showgrid=False,
+        ),
+        y=make_axis("", range=[-0.14, 1.1], visible=False),
+        shapes=[_draw_axis(position) for position in range(len(titles))],
+        annotations=[label for at, axis in enumerate(ends) for label in _label_axis(at, axis)],
+        meta={"axes": [_describe(*pair) for pair in zip(titles, ends, strict=True)]},
+        showlegend=False,
+    )
     caption = [
-        "Each line is a trial, the darker the better: where the dark lines run together on an "
-        "axis, that hyperparameter matters.",
-        *ranked.left_out(len(study.trials)),
+        "Each line is a trial, and the best ones stand out: where these run together on an axis, "
+        "that hyperparameter matters.",
+        *data.explain_selection(len(trials)),
     ]
+    if any(name not in trial.config for trial in trials for name in names):
+        caption.append("A line below an axis is a trial without that hyperparameter.")
     if len(order) > len(names):
         caption.append(f"The {len(names)} leading of {len(order)} hyperparameters are shown.")
     return " ".join(caption), plot
 
 
-def _colour_lines(plot: go.Figure, *, greatest_is_best: bool) -> None:
-    """Colour each trial's line, and the bar beside them: the better, the darker."""
-    lines = [trace for trace in plot.data if trace.mode == "lines"]
-    heights = [line.y[0] for line in lines]  # on the axis of the objective, 0 to 1
-    shares = heights if greatest_is_best else [1 - height for height in heights]
-    for line, colour in zip(lines, sample_colorscale(_LINES, shares), strict=True):
-        line.line.color = colour
-        line.opacity = 0.8
-    plot.update_traces(marker={"colorscale": _LINES}, selector={"mode": "markers"})
+def _heights(trial: ScoredTrial, value_axis: Axis, axes: dict[str, Axis]) -> list[float]:
+    """Where the line of a trial crosses each axis, 0 to 1."""
+    heights = [value_axis.share(trial.value)]
+    for name, axis in axes.items():
+        has_it = name in trial.config
+        position = axis.positions([trial.config[name]])[0] if has_it else 0.0
+        heights.append(axis.share(position) if has_it else _WITHOUT)
+    return heights
 
 
-def slices(report: Report, name: str) -> Drawing:
+def _draw_lines(trials: Sequence[ScoredTrial], heights: dict[str, list[float]]) -> list[Plot]:
+    """The lines of each shade as one trace, the best trials last, on top."""
+    traces = []
+    first = 0
+    for share, colour in SHADES.items():
+        end = max(first, 1, round(share * len(trials)))
+        some = trials[first:end]
+        first = end
+        x: list[int | None] = []
+        y: list[float | None] = []
+        for trial in some:
+            line = heights[trial.trial_id]
+            x += [*range(len(line)), None]
+            y += [*rounded(line), None]
+        style = {"color": colour, "width": 1.3}
+        if some:
+            trace = scatter(x, y, mode="lines", line=style, meta=[t.trial_id for t in some])
+            traces.append({**trace, "hovertemplate": "trial %{customdata}<extra></extra>"})
+    return traces[::-1]
+
+
+def _draw_axis(position: int) -> Plot:
+    line = {"color": GREY, "width": 1}
+    ends = {"x0": position, "x1": position, "y0": 0, "y1": 1}
+    return {"type": "line", **ends, "line": line, "layer": "below"}
+
+
+def _label_axis(position: int, axis: Axis) -> Iterable[Plot]:
+    """The ends of an axis of numbers, and each of its categories if they are few."""
+    labels: dict[float, Any]
+    if axis.categories:
+        count = len(axis.categories)
+        labels = {n: axis.categories[n] for n in range(count) if count <= _MOST_LABELS}
+    else:
+        labels = {axis.low: number(axis.low), axis.high: number(axis.high)}
+    for at, text in labels.items():
+        height = axis.share(at)
+        yield {
+            "x": position,
+            "y": height,
+            "text": escaped(text),
+            "showarrow": False,
+            "xanchor": "left",
+            "xshift": 4,
+            "yanchor": "bottom" if height > 0.5 else "top",
+            "font": {"size": 11},
+            "bgcolor": "#FFFFFFC0",
+        }
+
+
+def _describe(name: str, axis: Axis) -> Plot:
+    """An axis as the page needs it to tell a brushed span as an expression."""
+    if axis.categories:
+        return {"name": name, "categories": list(axis.categories)}
+    return {"name": name, "low": axis.low, "high": axis.high, "log": axis.is_log}
+
+
+def slices(data: FigureData, name: str) -> Drawing:
     """A point for each trial; the caption says where the best ones lie."""
-    ranked = report.ranked
-    if why := _why_too_few(len(ranked.values_of(name))):
+    having = [trial for trial in data.ranked if name in trial.config]
+    if why := explain_few(len(having)):
         return why, None
-    study = ranked.study(_MOST_DOTS)
-    plot = visualization.plot_slice(study, [name], target_name=ranked.label)
-    plot.update_traces(
-        marker={"color": BLUE, "showscale": False, "size": 7, "opacity": 0.7, "line": {"width": 0}}
+    trials = leading(having, _MOST_DOTS)
+    values = [trial.config[name] for trial in trials]
+    y = [trial.value for trial in trials]
+    dots = scatter(
+        _round_positions(data.axes[name], values),
+        rounded(y),
+        customdata=[trial.trial_id for trial in trials],
+        mode="markers",
+        marker={"color": BLUE, "size": 7, "opacity": 0.6},
+        hovertemplate="trial %{customdata}: %{y:.4g}<extra></extra>",
     )
-    plot.update_layout(height=300)
-    return " ".join([_where_best(ranked, name), *ranked.left_out(len(study.trials))]), plot
+    plot = make_plot(
+        [dots],
+        x=_make_named_axis(name, data.axes[name]),
+        y=make_value_axis(data.objective.metric, y),
+        height=300,
+    )
+    left_out = data.explain_selection(len(data.ranked) - len(having) + len(trials))
+    return " ".join([_where_best(data, name), *left_out]), plot
 
 
-def _where_best(ranked: RankedTrials, name: str) -> str:
+def _round_positions(axis: Axis, values: Iterable[Any]) -> list[float | None]:
+    return rounded(axis.positions(values))
+
+
+def _make_named_axis(name: str, axis: Axis) -> Plot:
+    """The axis of a hyperparameter, with its categories, or logarithmic if it is searched so."""
+    if axis.categories:
+        last = len(axis.categories) - 1
+        texts = [escaped(category) for category in axis.categories]
+        ticks = {"tickvals": [*range(len(texts))], "ticktext": texts}
+        return make_axis(name, range=[-0.4, last + 0.4], **ticks)
+    if axis.is_log:
+        return make_axis(name, type="log")
+    return make_value_axis(name, [axis.low, axis.high])
+
+
+def _where_best(data: FigureData, name: str) -> str:
     """Where the best tenth of the trials lie, at least 3 of them."""
-    values = ranked.values_of(name)
+    values = data.values_of(name)
     best = values[: max(3, len(values) // _BEST_SHARE)]
     numeric = all(map(is_number, best))
     different = sorted(set(best)) if numeric else list(dict.fromkeys(best))
@@ -127,52 +260,84 @@ def _where_best(ranked: RankedTrials, name: str) -> str:
         where = f"between {number(different[0])} and {number(different[-1])}"
     else:
         where = f"at {joined([*map(number, different)])}"
-    among = f" ({len(values)} of {len(ranked.trials)} trials have it)"
-    partly = among if len(values) < len(ranked.trials) else ""
+    among = f" ({len(values)} of {len(data.ranked)} trials have it)"
+    partly = among if len(values) < len(data.ranked) else ""
     return f"The best {len(best)} trials have {name} {where}{partly}."
 
 
-def _why_too_few(count: int) -> str:
-    """Why a figure of `count` trials, those with the hyperparameters in it, is empty; or ""."""
-    if count >= FEWEST:
-        return ""
-    trials = "1 has it" if count == 1 else f"{count} have it"
-    return f"Nothing to show: it takes {FEWEST} trials with a value, and {trials}."
-
-
-def contours(report: Report, pair: tuple[str, str]) -> Drawing:
+def contours(data: FigureData, pair: tuple[str, str]) -> Drawing:
     """A surface between the trials, the better the darker."""
     x, y = sorted(pair)
-    together = tuple(t for t in report.ranked.trials if x in t.params and y in t.params)
-    if any(len({repr(t.params[name]) for t in together}) < 2 for name in pair):
+    together = [trial for trial in data.ranked if x in trial.config and y in trial.config]
+    if any(len({repr(trial.config[name]) for trial in together}) < 2 for name in pair):
         return "Nothing to show: no trials have both, each with at least two values.", None
-    if why := _why_too_few(len(together)):
+    if why := explain_few(len(together)):
         return why, None
-    ranked = replace(report.ranked, trials=together, fence=None, outside=0)
-    study = ranked.study(_MOST_COLUMNS)
-    plot = visualization.plot_contour(study, [x, y], target_name=ranked.label)
-    plot.update_traces(
-        colorscale=_SCALE,
-        reversescale=ranked.objective.sign < 0,  # its least value is the darkest
-        selector={"type": "contour"},
+    trials = leading(together, _MOST_ON_SURFACE)
+    axes = {x: data.axes[x], y: data.axes[y]}
+    grid_x, grid_y, means = _smooth(axes, evenly(together, _MOST_MEASURED))
+    surface = {
+        "type": "contour",
+        "x": grid_x,
+        "y": grid_y,
+        "z": means,
+        "colorscale": _SCALE,
+        "reversescale": data.objective.sign < 0,  # its least value is the darkest
+        "contours": {"coloring": "fill", "showlines": False},
+        "ncontours": _LEVELS,
+        "connectgaps": False,
+        "hoverinfo": "skip",
+        "colorbar": {"title": {"text": escaped(data.objective.metric)}, "outlinewidth": 0},
+    }
+    dots = scatter(
+        _round_positions(axes[x], (trial.config[x] for trial in trials)),
+        _round_positions(axes[y], (trial.config[y] for trial in trials)),
+        customdata=[trial.trial_id for trial in trials],
+        mode="markers",
+        marker={"color": "#FFFFFF", "size": 5, "line": {"width": 1, "color": "#555555"}},
+        hovertemplate="trial %{customdata}<extra></extra>",
+        showlegend=False,
     )
-    plot.update_xaxes(tickvals=_list_choices(study.trials, x))
-    plot.update_yaxes(tickvals=_list_choices(study.trials, y))
-    plot.update_traces(
-        marker={"color": "white", "size": 6, "line": {"width": 1, "color": BLACK}},
-        selector={"type": "scatter"},
+    plot = make_plot(
+        [surface, dots], x=_make_named_axis(x, axes[x]), y=_make_named_axis(y, axes[y])
     )
     caption = [
-        f"The darker, the better {x} and {y} work together. The dots are trials; the surface "
-        "between them is interpolated, not measured.",
-        *ranked.left_out(len(study.trials)),
+        f"The darker, the better {x} and {y} work together. The dots are trials; the surface is "
+        "the mean of the trials nearby, and missing where there are none.",
+        *data.explain_selection(len(data.ranked) - len(together) + len(trials)),
     ]
     return " ".join(caption), plot
 
 
-def _list_choices(trials: Sequence[FrozenTrial], name: str) -> list[float] | None:
-    """The values of a choice among numbers, which has none between them; None for other domains."""
-    if not all(isinstance(trial.distributions[name], CategoricalDistribution) for trial in trials):
-        return None
-    values = sorted({trial.params[name] for trial in trials}, key=repr)
-    return values if all(map(is_number, values)) else None
+def _smooth(
+    axes: dict[str, Axis], trials: Sequence[ScoredTrial]
+) -> tuple[list[float], list[float], list[list[float | None]]]:
+    """The columns, the rows and the values of a grid: means of trials by a Gaussian kernel.
+
+    Nadaraya, "On Estimating Regression", 1964, with Scott's width for two dimensions.
+    """
+    kernels = []
+    grids = []
+    for name, axis in axes.items():
+        grid = _make_grid(axis)
+        grids.append(grid)
+        positions = axis.positions(trial.config[name] for trial in trials)
+        at_N = np.array([axis.share(position) for position in positions])
+        width = 0.5 * (at_N.std() or 1.0) * len(trials) ** (-1 / 6)
+        if axis.categories:
+            width = min(width, 0.2 / max(len(axis.categories) - 1, 1))  # they have no neighbours
+        distances_GN = np.subtract.outer([axis.share(position) for position in grid], at_N) / width
+        kernels.append(np.exp(-0.5 * distances_GN**2))
+    weights_YX = kernels[1] @ kernels[0].T
+    sums_YX = (kernels[1] * [trial.value for trial in trials]) @ kernels[0].T
+    means_YX: NDArray[np.float64] = np.full_like(weights_YX, np.nan)
+    np.divide(sums_YX, weights_YX, out=means_YX, where=weights_YX >= _NEAR)
+    return grids[0], grids[1], [rounded(row) for row in means_YX]
+
+
+def _make_grid(axis: Axis) -> list[float]:
+    """Positions along an axis: its categories, or evenly in its own scale."""
+    if axis.categories:
+        return [*map(float, range(len(axis.categories)))]
+    space = np.geomspace if axis.is_log else np.linspace
+    return [float(at) for at in space(axis.low, axis.high, _CELLS)]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import plotly.graph_objects as go
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
+from tuner.experiment.trials import TrialRecord
+from tuner.reporting.figures.data import FigureData, evenly, explain_selection, fence_of, leading
 from tuner.reporting.figures.figure import (
     BLACK,
     BLUE,
@@ -11,49 +14,47 @@ from tuner.reporting.figures.figure import (
     SKY,
     STATUS_COLOURS,
     Drawing,
-    count_axis,
+    Plot,
+    make_axis,
+    make_count_axis,
+    make_plot,
+    make_value_axis,
+    rounded,
+    scatter,
 )
-from tuner.reporting.report import Report, escaped, fence_of, leading, selection_note
+from tuner.spec.sections import Objective, usual_mode
 from tuner.wording import number
 
-_MOST_CURVES = 100
-_MOST_POINTS = 1000
+_MOST_CURVES = 2000
+_MOST_POINTS = 20_000  # of all curves but the best; more cannot be told from each other
+_FEWEST_POINTS = 3  # of a curve that is drawn without dots
+_HOVER = "trial %{customdata}, epoch %{x}: %{y:.4g}<extra></extra>"
+
+Curve = Sequence[tuple[int, float]]  # epochs and values
 
 
-def curves(report: Report) -> Drawing:
-    """The objective by epoch, a line for each trial in the colour of its status."""
-    metric = report.results.metric
-    reported = {i: t for i, t in report.results.trials.items() if t.values(metric)}
+def curves(data: FigureData, metric: str | None = None) -> Drawing:
+    """A metric, by default the objective's, by epoch: a line for each trial by its status."""
+    objective = data.objective
+    if metric is None or metric == objective.metric:
+        metric = objective.metric
+    else:
+        mode = usual_mode(metric) or objective.mode
+        objective = Objective(metric=metric, mode=mode)
+    by_id = {trial_id: trial.values(metric) for trial_id, trial in data.trials.items()}
+    reported = {trial_id: values for trial_id, values in by_id.items() if values}
     if not reported:
         return f"Nothing to show: no trial reported {metric}.", None
-    best_first = [t.user_attrs["trial_id"] for t in report.ranked.trials]
+    best_first = [trial.trial_id for trial in data.ranked if trial.trial_id in reported]
     ids = leading([*dict.fromkeys([*best_first, *reported])], _MOST_CURVES)
-    plot = go.Figure()
-    groups: set[str] = set()
-    for trial_id in ids:
-        trial, is_best = reported[trial_id], best_first[:1] == [trial_id]
-        group = "the best trial" if is_best else trial.status
-        colour = BLACK if is_best else STATUS_COLOURS[trial.status]
-        epochs, values = zip(*trial.values(metric), strict=True)
-        plot.add_scatter(
-            x=epochs,
-            y=values,
-            name=group,
-            legendgroup=group,
-            showlegend=group not in groups,
-            mode="lines+markers" if is_best or len(trial.results) < 3 else "lines",
-            marker={"size": 4 if len(epochs) > 1 else 7},
-            line={"color": colour, "width": 3 if is_best else 1},
-            opacity=1 if is_best else 0.7,
-            hovertemplate=f"trial {trial_id}, epoch %{{x}}: %{{y:.4g}}<extra></extra>",
-        )
-        groups.add(group)
-    rungs = report.rungs
-    for rung in rungs:
-        plot.add_vline(x=rung.epoch, line={"color": GREY, "dash": "dot", "width": 1})
-    longest = max(trial.last_epoch for trial in reported.values())
-    plot.update_xaxes(count_axis("epoch", most=longest))
-    plot.update_layout(yaxis={"title": escaped(metric)}, showlegend=True, height=440)
+    best = best_first[:1]
+    traces = _draw_groups({i: reported[i] for i in ids if i not in best}, data.trials)
+    for trial_id in best:
+        style = {"line": {"color": BLACK, "width": 3}, "marker": {"color": BLACK, "size": 4}}
+        traces.append(_draw_curves({trial_id: reported[trial_id]}, name="the best trial", **style))
+    values = [value for curve in reported.values() for _, value in curve]
+    edge, notes = _cut_outliers(data, values, objective)
+    rungs = data.rungs
     caption = [
         "Trials that learn well pull ahead early. Early stopping would have lost one that crosses "
         "over late."
@@ -61,40 +62,102 @@ def curves(report: Report) -> Drawing:
     if rungs:
         at = ", ".join(str(rung.epoch) for rung in rungs)
         caption.append(f"Dotted lines are the rungs, at epoch {at}.")
-    caption += selection_note("curves", len(reported), len(ids))
-    every = [value for trial in reported.values() for _, value in trial.values(metric)]
-    sign = report.results.objective.sign
-    fence = fence_of(every, report.results.objective)
-    bests = [trial.value for trial in report.ranked.trials if trial.value is not None]
-    if fence is not None:
-        # One long trial has most of the values: no other lies outside with all of its own
-        fence = sign * max(sign * value for value in [fence, *bests])
-    inside = [value for value in every if fence is None or sign * value <= sign * fence]
-    if fence is not None and len(inside) < len(every):
-        margin = 0.05 * (max(inside) - min(inside)) or 1.0
-        plot.update_yaxes(range=[min(inside) - margin, max(inside) + margin])
-        caption.append(
-            f"Values beyond {number(fence)} lie outside the picture; zoom out to see them."
-        )
+    caption += [*explain_selection("curves", len(reported), len(ids)), *notes]
+    longest = max(trial.last_epoch for trial in data.trials.values())
+    plot = make_plot(
+        traces,
+        x=make_count_axis("epoch", most=longest),
+        y=make_axis(metric, range=edge) if edge else make_value_axis(metric, values),
+        shapes=[_draw_rung(rung.epoch) for rung in rungs],
+        showlegend=True,
+        height=440,
+    )
     return " ".join(caption), plot
 
 
-def rungs(report: Report) -> Drawing:
+def _draw_groups(curves: dict[str, Curve], trials: Mapping[str, TrialRecord]) -> list[Plot]:
+    """The curves of each status as one trace, and as another one those of few points, with dots."""
+    most = max(2, _MOST_POINTS // max(len(curves), 1))
+    groups: dict[tuple[str, bool], dict[str, Curve]] = {}
+    for trial_id, curve in curves.items():
+        key = trials[trial_id].status, len(curve) < _FEWEST_POINTS
+        groups.setdefault(key, {})[trial_id] = evenly(curve, most)
+    traces = []
+    seen: set[str] = set()
+    for (status, is_short), group in groups.items():
+        colour = STATUS_COLOURS[status]
+        traces.append(
+            _draw_curves(
+                group,
+                name=status,
+                legendgroup=status,
+                showlegend=status not in seen,
+                mode="lines+markers" if is_short else "lines",
+                line={"color": colour, "width": 1},
+                marker={"color": colour, "size": 6},
+                opacity=0.7 if len(curves) < _MOST_CURVES // 10 else 0.35,
+            )
+        )
+        seen.add(status)
+    return traces
+
+
+def _draw_curves(curves: dict[str, Curve], **settings: object) -> Plot:
+    gap = (None, None)
+    points = [*chain.from_iterable((*curve, gap) for curve in curves.values())][:-1]
+    epochs = [epoch for epoch, _ in points]
+    values = [None if value is None else rounded([value])[0] for _, value in points]
+    settings = {"mode": "lines+markers", **settings}
+    return scatter(epochs, values, meta=[*curves], hovertemplate=_HOVER, **settings)
+
+
+def _draw_rung(epoch: int) -> Plot:
+    line = {"color": GREY, "dash": "dot", "width": 1}
+    ends = {"x0": epoch, "x1": epoch, "y0": 0, "y1": 1}
+    return {"type": "line", **ends, "yref": "paper", "line": line}
+
+
+def _cut_outliers(
+    data: FigureData, values: Sequence[float], objective: Objective
+) -> tuple[list[float] | None, list[str]]:
+    """What the axis spans if some values lie far out, and the sentence on them."""
+    sign = objective.sign
+    fence = fence_of(values, objective)
+    if fence is None:
+        return None, []
+    if objective == data.objective:
+        # One long trial has most of the values: no other lies outside with all of its own
+        fence = sign * max(sign * value for value in [fence, *(t.value for t in data.ranked)])
+    inside = [value for value in values if sign * value <= sign * fence]
+    if len(inside) == len(values):
+        return None, []
+    margin = 0.05 * (max(inside) - min(inside)) or 1.0
+    note = f"Values beyond {number(fence)} lie outside the picture; zoom out to see them."
+    return [min(inside) - margin, max(inside) + margin], [note]
+
+
+def rungs(data: FigureData) -> Drawing:
     """A bar for each rung: the trials that reached it, stopped there or not."""
-    counts = report.rungs
-    if not report.stopped or report.spec.epochs is None:
+    counts = data.rungs
+    if not data.stopped:
         return "Nothing to show: no scheduler stopped a trial.", None
     if not counts:
         return "Nothing to show: the scheduler has no rungs.", None
     names = [str(rung.epoch) for rung in counts]
-    went_on = [rung.reached - rung.stopped for rung in counts]
-    stopped = [rung.stopped for rung in counts]
-    plot = go.Figure(layout={"barmode": "stack"})
+    bars = [
+        ([rung.reached - rung.stopped for rung in counts], "not stopped there", BLUE),
+        ([rung.stopped for rung in counts], "stopped there", SKY),
+    ]
     reached = max(rung.reached for rung in counts)
-    plot.update_yaxes(count_axis("trials that reached it", most=reached))
-    plot.update_xaxes(title="rung (epoch)", type="category")
-    plot.add_bar(x=names, y=went_on, name="not stopped there", marker_color=BLUE)
-    plot.add_bar(x=names, y=stopped, name="stopped there", marker_color=SKY)
+    plot = make_plot(
+        [
+            {"type": "bar", "x": names, "y": y, "name": name, "marker": {"color": colour}}
+            for y, name, colour in bars
+        ],
+        x=make_axis("rung (epoch)", type="category"),
+        y=make_count_axis("trials that reached it", most=reached),
+        barmode="stack",
+    )
     most = max(counts, key=lambda rung: rung.stopped)
     caption = (
         f"Most trials were stopped at epoch {most.epoch}: {most.stopped} of the {most.reached} "

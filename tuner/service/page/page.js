@@ -1,6 +1,7 @@
-// The page of `tuner serve`. What comes from an experiment reaches the page as text alone: every
-// element is made by `h`, and nothing is ever parsed as HTML.
+// The page of `tuner serve`.
 
+import { $, clean, duration, flat, h, measured, moment, number } from "/elements.js";
+import { Figure, spanOf } from "/figures.js";
 import VERBS from "/verbs.js";
 
 const STOP = VERBS.find((verb) => verb.field === "trial_id");
@@ -19,55 +20,7 @@ const state = {
   open: null, // the experiment that is open
 };
 
-// ---------------------------------------------------------------- elements
-
-// Characters that would move, hide or turn round what stands beside them
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
-const clean = (value) => String(value).replace(UNSEEN, "\ufffd");
-
-function h(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false)
-      element.setAttribute(name, value === true ? "" : clean(value));
-  }
-  for (const child of children.flat())
-    if (child !== null && child !== undefined && child !== false)
-      element.append(child instanceof Node ? child : clean(child));
-  return element;
-}
-const $ = (selector) => document.querySelector(selector);
-
 // ---------------------------------------------------------------- words
-
-function number(value) {
-  if (value === null || value === undefined) return "";
-  if (typeof value !== "number") return typeof value === "string" ? value : JSON.stringify(value);
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value);
-  const short = Number(value.toPrecision(4));
-  const size = Math.abs(short);
-  return size && (size < 1e-4 || size >= 1e6) ? short.toExponential() : String(short);
-}
-
-// A metric, with the zeros that keep a column aligned
-function measured(value) {
-  const short = number(value);
-  return typeof value === "number" && /^-?\d+\.\d+$/.test(short) ? value.toPrecision(4) : short;
-}
-
-function duration(seconds) {
-  if (seconds === null || seconds === undefined) return "";
-  const all = Math.round(Math.max(0, seconds));
-  const [hours, minutes, rest] = [Math.floor(all / 3600), Math.floor(all / 60) % 60, all % 60];
-  const two = (n) => String(n).padStart(2, "0");
-  if (hours) return `${hours}h ${two(minutes)}m`;
-  return minutes ? `${minutes}m ${two(rest)}s` : `${rest}s`;
-}
-
-// As 2026-11-25 13:05, which is how Sweden writes it
-const MOMENT = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "short" });
-const moment = (time) => (time ? MOMENT.format(time * 1000) : "");
 
 const amount = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const EARLY = {
@@ -83,14 +36,6 @@ const endedOf = (counts) => counts.completed + counts.stopped + counts.failed;
 const uncounted = (one) =>
   one.beyond_limits ? ", beyond limits" : one.before_epoch ? `, before epoch ${one.before_epoch}` : "";
 const status = (name, word = name) => h("span", { class: `status ${name}` }, word);
-
-function flat(config, before = "") {
-  return Object.entries(config).flatMap(([name, value]) =>
-    value && typeof value === "object" && !Array.isArray(value)
-      ? flat(value, `${before}${name}.`)
-      : [[before + name, value]],
-  );
-}
 
 // ---------------------------------------------------------------- the server
 
@@ -321,88 +266,10 @@ const list = {
   },
 };
 
-// ---------------------------------------------------------------- plots
-
-let library = null;
-const plotly = () => (library ??= new Promise((done) => {
-  document.head.append(h("script", { src: "/plotly.js", onload: done }));
-}));
-const DARK = matchMedia("(prefers-color-scheme: dark)");
-const CAN_DRAG = matchMedia("(pointer: fine)").matches; // a finger that drags scrolls the page
-
-class Plot {
-  constructor({ title, words, choose = () => {} }) {
-    this.words = words; // of the point that is near
-    this.choose = choose;
-    this.select = h("select", { "aria-label": `Metric of ${title}`, hidden: true });
-    this.caption = h("div", { class: "told" });
-    this.box = h("div", { class: "chart", role: "img", "aria-label": title }, LOADING);
-    this.root = h("section", { class: "plot card" },
-      h("header", {}, h("h2", {}, title), this.select), this.box, this.caption);
-    new ResizeObserver(() => this.box.layout && this.box.clientWidth && Plotly.Plots.resize(this.box)).observe(this.box);
-    DARK.addEventListener("change", () => this.shape && this.show(this.shape));
-  }
-
-  metrics(names, current, change) {
-    this.select.hidden = names.length < 2;
-    const options = [...this.select.options].map((option) => option.value);
-    if (options.join("\n") !== names.join("\n"))
-      this.select.replaceChildren(...names.map((name) => h("option", { value: name }, name)));
-    this.select.selectedIndex = names.indexOf(current);
-    this.select.onchange = () => change(names[this.select.selectedIndex]);
-  }
-
-  // traces: Plotly's, the last on top; customdata: the trials' ids
-  async show({ traces, said = "" }) {
-    this.shape = { traces, said };
-    this.said = said;
-    if (!this.isNear) this.caption.textContent = clean(said);
-    await plotly();
-    const values = traces.flatMap(({ y }) => y).filter(Number.isFinite);
-    if (this.box.layout && !values.length) Plotly.purge(this.box);
-    if (!values.length) return this.box.replaceChildren("nothing reported");
-    if (!this.box.layout) this.box.replaceChildren();
-    const [low, high] = values.reduce(([a, b], y) => [Math.min(a, y), Math.max(b, y)], [Infinity, -Infinity]);
-    const isLog = low > 0 && high / low >= 10;
-    const ends = traces.flatMap(({ x }) => [x[0], x.at(-1)]).filter(Number.isFinite);
-    const isShort = Math.max(...ends) - Math.min(...ends) < 9;
-    const axis = { gridcolor: colour("line"), zeroline: false, fixedrange: !CAN_DRAG };
-    const layout = {
-      margin: { l: 56, r: 10, t: 10, b: 24 }, showlegend: false, hovermode: "closest", hoverdistance: 40,
-      paper_bgcolor: "transparent", plot_bgcolor: "transparent", font: { size: 11, color: colour("faint") },
-      xaxis: { ...axis, showgrid: false, tickformat: "d", nticks: 9, dtick: isShort ? 1 : undefined }, yaxis: { ...axis, type: isLog ? "log" : "linear", nticks: 7 },
-      uirevision: said, // a zoom stays until something else is shown
-    };
-    const drawn = traces.map((trace) => ({ mode: trace.y.length > 1 ? "lines" : "markers", hoverinfo: "none", ...trace }));
-    const isFirst = !this.box.layout;
-    await Plotly.react(this.box, drawn, layout, { displayModeBar: false });
-    if (!isFirst) return;
-    this.box.on("plotly_hover", ({ points: [near] }) => this.near(near));
-    this.box.on("plotly_unhover", () => this.leave());
-    this.box.on("plotly_click", ({ points: [near] }) => this.choose(near.customdata));
-  }
-
-  near({ x, y, customdata }) {
-    this.isNear = true;
-    this.caption.textContent = clean(`${this.words({ id: customdata, at: x })}: ${measured(y)}`);
-  }
-
-  leave() {
-    this.isNear = false;
-    this.caption.textContent = clean(this.said);
-  }
-}
-
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`);
-
-function curve(points, id, { isBest = false, isRunning = false } = {}) {
-  const [color, width, opacity] = isBest ? ["accent", 2, 1] : isRunning ? ["running", 1.2, 0.6] : ["faint", 1.2, 0.38];
-  const line = { color: colour(color), width };
-  const [x, y] = [points.map(([at]) => at), points.map(([, value]) => value)];
-  return { x, y, customdata: x.map(() => id), line, opacity, marker: { color: line.color, size: 5 } };
-}
-
 // ---------------------------------------------------------------- an experiment
+
+const ENDS = ["running", "completed", "stopped", "failed", "interrupted"];
+const TABS = { Progress: ["best", "stopping"], Hyperparameters: ["hyperparameters"] }; // sections
 
 class Open {
   constructor(name) {
@@ -413,15 +280,19 @@ class Open {
     this.total = 0;
     this.limit = ROWS;
     this.where = "";
+    this.status = "";
+    this.top = "";
+    this.brushed = new Map(); // axis -> its part of `where`
     this.sort = { by: null, reverse: false };
     this.metric = null; // of the curves; null: the objective's
+    this.by = "trial"; // the axis of the best so far
+    this.tab = "Progress";
+    this.figures = new Map(); // name -> Figure
+    this.configs = new Map(); // the id of a trial -> its config in words
     this.build();
   }
 
   build() {
-    const go = (trial) => { location.hash = hashOf(this.name, trial); };
-    this.byTrial = new Plot({ title: "Best by trial", words: ({ id }) => `trial ${id}`, choose: go });
-    this.curves = new Plot({ title: "Learning curves", words: ({ id, at }) => `trial ${id}, epoch ${at}`, choose: go });
     this.head = h("div", { class: "head" });
     this.problem = h("p", { class: "problem", role: "alert", hidden: true });
     this.tiles = h("div", { class: "tiles" });
@@ -432,19 +303,55 @@ class Open {
     this.advice = h("section", { class: "card steer changes advice", hidden: true });
     this.table = h("table");
     this.count = h("span", { class: "count" }, LOADING);
-    this.wrong = h("span", { class: "wrong", hidden: true });
+    this.wrong = h("span", { class: "wrong", role: "alert", hidden: true });
     this.more = h("div", { class: "more", hidden: true },
-      h("button", { onclick: () => { this.limit += ROWS; this.refresh(); } }, "Show more"));
+      h("button", { onclick: () => { this.limit += ROWS; this.hurry(); } }, "Show more"));
     this.condition = h("input", {
       type: "search", id: "where", "aria-label": "Trials for which this holds",
-      onchange: (event) => { this.where = event.target.value.trim(); this.limit = ROWS; this.refresh(); },
+      onchange: (event) => this.choose({ where: event.target.value.trim() }),
     });
+    const one = (name, label, options) =>
+      h("select", { id: name, "aria-label": label, onchange: (event) => this.choose({ [name]: event.target.value }) },
+        options.map(([value, text]) => h("option", { value }, text)));
+    const filter = h("section", { class: "card section filter", role: "search", "aria-label": "Trials that are shown" },
+      this.condition, one("status", "Status", [["", "any status"], ...ENDS.map((name) => [name, name])]),
+      one("top", "How many", [["", "all trials"], ...[10, 50, 200].map((n) => [n, `best ${n}`])]), this.count, this.wrong);
+    this.tabs = h("div", { class: "chips", role: "group", "aria-label": "Figures" });
+    this.plots = h("div", { class: "plots" }, h("p", { class: "empty" }, LOADING));
     const trials = h("section", { class: "card trials" },
-      h("div", { class: "section" }, h("h2", {}, "Trials"), this.condition, this.count, this.wrong),
-      h("div", { class: "scroll" }, this.table), this.more);
-    this.body = h("div", {}, this.steer, this.changes, this.tiles, h("div", { class: "plots" }, this.byTrial.root, this.curves.root), this.advice, trials);
+      h("div", { class: "section" }, h("h2", {}, "Trials")), h("div", { class: "scroll" }, this.table), this.more);
+    this.body = h("div", {}, this.steer, this.changes, this.tiles, filter, h("div", { class: "tools" }, this.tabs), this.plots, this.advice, trials);
     this.frame = h("div", { class: "frame", hidden: true });
     this.root = h("div", {}, h("a", { class: "back", href: "#/" }, "← Experiments"), this.head, this.problem, this.body, this.frame);
+    this.drawTabs();
+  }
+
+  drawTabs() {
+    this.tabs.replaceChildren(...Object.keys(TABS).map((name) =>
+      h("button", { "aria-pressed": String(name === this.tab), onclick: () => { this.tab = name; this.drawTabs(); this.hurry(); } }, name)));
+  }
+
+  // Other trials: a part of the settings `where`, `status`, `top`
+  choose(settings) {
+    Object.assign(this, settings, { limit: ROWS });
+    this.condition.value = this.where;
+    this.hurry();
+  }
+
+  chosen() {
+    const parts = [this.where, this.status && `status == '${this.status}'`].filter(Boolean);
+    const query = new URLSearchParams();
+    if (parts.length) query.set("where", parts.length > 1 ? `(${parts[0]}) and ${parts[1]}` : parts[0]);
+    if (this.top) query.set("top", this.top);
+    return query;
+  }
+
+  // A span of an axis becomes a part of the filter
+  brush(axis, from, to) {
+    const part = spanOf(axis, from, to);
+    const others = this.where.split(" and ").filter((text) => text && text !== this.brushed.get(axis.name));
+    this.brushed.set(axis.name, part);
+    this.choose({ where: [...others, part].filter(Boolean).join(" and ") });
   }
 
   // Ask again for what has changed: one round at a time, at most one a second
@@ -454,32 +361,28 @@ class Open {
     this.isAsking = true;
     while (this.isStale && state.open === this) {
       this.isStale = false;
-      const asked = [this.askCurves(), this.askTrials(), this.askControls(), this.askAdvice(), drawer.refresh()];
+      const asked = [this.askChosen(), this.askControls(), drawer.refresh()];
       const failed = (await Promise.allSettled(asked)).find(({ reason }) => reason);
       if (failed) this.error = failed.reason.message;
       soon();
-      await new Promise((done) => setTimeout(done, 1000));
+      this.askAdvice();
+      await new Promise((done) => { this.wake = done; setTimeout(done, 1000); });
     }
     this.isAsking = false;
   }
 
-  async askCurves() {
-    const query = this.metric === null ? "" : `?metric=${encodeURIComponent(this.metric)}`;
-    this.drawn = await get(pathOf(this.name, "curves") + query);
-    this.drawPlots();
+  // What a person has chosen is asked for at once
+  hurry() {
+    this.refresh();
+    this.wake?.();
   }
 
-  async askTrials() {
-    const query = new URLSearchParams({ limit: this.limit });
-    if (this.where) query.set("where", this.where);
-    if (this.sort.by) query.set("sort", this.sort.by);
-    if (this.sort.reverse) query.set("reverse", "1");
+  // The table first, and then the figures of the same trials
+  async askChosen() {
     try {
-      const answer = await ask(`${pathOf(this.name, "trials")}?${query}`);
-      this.total = Number(answer.headers.get("X-Total-Count"));
-      this.rows = await answer.json();
+      await this.askTrials();
+      await this.askFigures();
       this.wrong.hidden = true;
-      this.drawTrials();
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       this.wrong.textContent = clean(error.message);
@@ -487,14 +390,68 @@ class Open {
     }
   }
 
+  async askTrials() {
+    const query = this.chosen();
+    query.set("limit", this.limit);
+    if (this.sort.by) query.set("sort", this.sort.by);
+    if (this.sort.reverse) query.set("reverse", "1");
+    const answer = await ask(`${pathOf(this.name, "trials")}?${query}`);
+    this.total = Number(answer.headers.get("X-Total-Count"));
+    this.rows = await answer.json();
+    this.drawTrials();
+  }
+
+  async askFigures() {
+    const { tab } = this;
+    const query = this.chosen();
+    for (const section of TABS[tab]) query.append("section", section);
+    query.set("by", this.by);
+    if (this.metric !== null) query.set("metric", this.metric);
+    const drawn = await get(`${pathOf(this.name, "figures")}?${query}`);
+    if (tab !== this.tab) return;
+    this.drawn = drawn;
+    this.drawFigures();
+  }
+
+  drawFigures() {
+    const { figures, metric, metrics } = this.drawn;
+    const first = (name) => ["history", "curves"].indexOf(name) < 0;
+    figures.sort((a, b) => first(a.name) - first(b.name));
+    const cards = figures.map((figure) => this.cardOf(figure.name));
+    const roots = cards.map((card) => card.root);
+    if (roots.length !== this.plots.children.length || roots.some((root, n) => this.plots.children[n] !== root))
+      this.plots.replaceChildren(...roots);
+    figures.forEach((figure, n) => cards[n].show(figure));
+    this.figures.get("history")?.options("Axis of the best so far", ["trial", "epochs", "time"], this.by, (by) => { this.by = by; this.hurry(); });
+    this.figures.get("curves")?.options("Metric of the curves", metrics, this.metric ?? metric, (name) => { this.metric = name; this.hurry(); });
+  }
+
+  cardOf(name) {
+    const choose = (trial) => { location.hash = hashOf(this.name, trial); };
+    const describe = (trial) => this.describe(trial);
+    const brush = name === "parallel" ? (...span) => this.brush(...span) : null;
+    if (!this.figures.has(name)) this.figures.set(name, new Figure({ name, choose, describe, brush }));
+    return this.figures.get(name);
+  }
+
+  // The config of a trial in words
+  async describe(trial) {
+    if (!this.configs.has(trial)) {
+      const { config } = await get(pathOf(this.name, "trials", trial));
+      this.configs.set(trial, flat(config).map(([name, value]) => `${name} ${number(value)}`).join(", "));
+    }
+    return this.configs.get(trial);
+  }
+
   async askControls() {
     this.requests = await get(pathOf(this.name, "control"));
     this.drawControls();
   }
 
-  // Of a search that has ended, once
+  // Of a search that has ended, once, and last: it takes seconds of many trials
   async askAdvice() {
-    if (this.advice.children.length || !this.shown || this.shown.status === "running") return;
+    if (this.isAdvised || !this.shown || this.shown.status === "running") return;
+    this.isAdvised = true;
     const { findings } = await get(pathOf(this.name, "advice")).catch(() => ({ findings: [] }));
     const lines = findings.map(({ severity, evidence, action }) =>
       h("li", {}, `${severity}: ${evidence.seen} ${evidence.meaning} `, h("code", {}, action.command)));
@@ -589,28 +546,6 @@ class Open {
       .map((text) => h("div", {}, text));
   }
 
-  drawPlots() {
-    const { metric, mode, metrics, dots, best_so_far, of, curves } = this.drawn;
-    const kinds = dots.map(([, , kind]) => colour(["completed", "running", "failed"].includes(kind) ? kind : "faint"));
-    const ids = dots.map(([id]) => id);
-    const markers = { x: ids, y: dots.map(([, value]) => value), customdata: ids, mode: "markers", marker: { color: kinds, size: 6, opacity: 0.75 } };
-    const last = best_so_far.at(-1);
-    const steps = last ? [...best_so_far, [Math.max(last[0], ...ids), last[1]]] : [];
-    const best = { ...curve(steps, null, { isBest: true }), line: { color: colour("accent"), width: 2, shape: "hv" }, hoverinfo: "skip" };
-    this.byTrial.show({
-      said: `${metric}, ${mode === "min" ? "lower" : "higher"} is better; the line is the best so far`,
-      traces: [markers, best],
-    });
-    const hasBest = best_so_far.length > 0; // whose curve comes first
-    const traces = curves.map(({ trial_id, status: kind, points }, n) =>
-      curve(points, trial_id, { isBest: hasBest && !n, isRunning: kind === "running" }));
-    const all = state.experiments.get(this.name)?.counts;
-    const some = all && curves.length < trialsOf(all) ? " of the best, the running, the latest" : "";
-    const stands = hasBest ? "; the best one stands out" : "";
-    this.curves.show({ said: `${of}${some}${stands}`, traces: traces.reverse() });
-    this.curves.metrics(metrics, of, (name) => { this.metric = name; this.refresh(); });
-  }
-
   drawTrials() {
     const metric = this.drawn?.metric ?? state.experiments.get(this.name)?.metric ?? "";
     const configs = this.rows.map((one) => new Map(flat(one.config)));
@@ -623,7 +558,7 @@ class Open {
       const order = this.sort.by === by && (this.sort.reverse ? "descending" : "ascending");
       const sort = () => {
         this.sort = { by, reverse: this.sort.by === by ? !this.sort.reverse : false };
-        this.refresh();
+        this.hurry();
       };
       return h("th", { class: isNumber && "number", "aria-sort": order }, h("button", { onclick: sort, title }, title));
     });
@@ -664,7 +599,7 @@ const drawer = {
   build() {
     this.metric = null;
     this.head = h("div", { class: "head" });
-    this.plot = new Plot({ title: "Reports", words: ({ at }) => `epoch ${at}` });
+    this.plot = new Figure({ name: "reports" });
     this.plot.root.classList.remove("card");
     this.failure = h("div", { hidden: true });
     this.config = h("dl", { class: "values" });
@@ -680,7 +615,10 @@ const drawer = {
     try {
       const found = await get(pathOf(name, "trials", trial));
       const log = await (await ask(pathOf(name, "trials", found.trial_id, "log"))).text();
-      if (key === this.key) this.draw(found, log);
+      const query = new URLSearchParams({ section: "stopping", where: `trial_id == '${found.trial_id}'` });
+      if (this.metric !== null) query.set("metric", this.metric);
+      const drawn = await get(`${pathOf(name, "figures")}?${query}`);
+      if (key === this.key) this.draw(found, log, drawn);
     } catch (error) {
       if (key === this.key) this.root.replaceChildren(this.closing(), h("p", { class: "problem" }, error.message));
     }
@@ -691,11 +629,8 @@ const drawer = {
     return h("button", { class: "plain close", onclick: close, "aria-label": "Close" }, "✕");
   },
 
-  draw(found, log) {
+  draw(found, log, drawn) {
     this.found = found;
-    const metrics = [...new Set(found.reports.flatMap((report) => Object.keys(report)))].filter((name) => name !== "epoch");
-    const usual = state.experiments.get(state.route.name)?.metric;
-    const metric = this.metric ?? (metrics.includes(usual) ? usual : metrics[0]);
     const stop = button(STOP, state.open, found.trial_id);
     stop.hidden = found.status !== "running";
     this.head.replaceChildren(h("h1", {}, `Trial ${found.trial_id}`), status(found.status),
@@ -703,9 +638,9 @@ const drawer = {
       stop, this.closing());
     this.failure.hidden = !found.message;
     this.failure.replaceChildren(h("h2", {}, `Failure: ${found.error}`), h("pre", {}, found.message ?? ""));
-    const points = found.reports.filter((report) => metric in report).map((report) => [report.epoch, report[metric]]);
-    this.plot.show({ traces: [curve(points, null, { isBest: true })], said: metric ?? "" });
-    this.plot.metrics(metrics, metric, (name) => { this.metric = name; this.draw(found, log); });
+    const [curves] = drawn.figures;
+    this.plot.show({ ...curves, title: "Reports", caption: curves.plot ? "" : curves.caption });
+    this.plot.options("Metric of the reports", drawn.metrics, this.metric ?? drawn.metric, (name) => { this.metric = name; this.refresh(); });
     this.config.replaceChildren(...flat(found.config).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, number(value))]));
     const isAtEnd = this.log.scrollTop + this.log.clientHeight >= this.log.scrollHeight - 20;
     this.log.textContent = clean(log) || "nothing was written";

@@ -1,0 +1,41 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.reporting.axes import Axis, build_axes, plain
+from tuner.spec.space.parsing import parse_domain
+
+
+def test_share_is_in_the_scale_of_the_axis():
+    axis = Axis(low=0.01, high=1, is_log=True)
+    assert [round(axis.share(at), 6) for at in (0.01, 0.1, 1)] == [0, 0.5, 1]
+    assert Axis(low=10, high=20).share(12.5) == 0.25
+    assert Axis(low=-1e308, high=1e308).share(0) == 0.5
+    assert Axis(low=3, high=3).share(3) == 0.5
+
+
+def test_categories_stand_at_their_indices():
+    axis = Axis(("sgd", None, 1))
+    assert axis.positions([1, "sgd", None]) == [2, 0, 1]
+    assert [axis.share(at) for at in (0, 1, 2)] == [0, 0.5, 1]
+    assert (axis.find_category(None), axis.find_category(2)) == (None, "2")
+
+
+def test_axis_of_equal_values_of_several_types_has_texts():
+    axis = build_axes({}, [{"x": 1}, {"x": True}])["x"]
+    assert axis.categories == ("1", "True")
+    assert axis.positions([axis.find_category(True)]) == [1]
+
+
+@given(
+    values=st.lists(
+        st.none() | st.booleans() | st.integers() | st.floats(-1e300, 1e300) | st.text(max_size=2),
+        min_size=1,
+    ),
+    domain=st.sampled_from([None, "loguniform(0.1, 1)", "lograndint(1, 9)", "choice([1, 'a'])"]),
+)
+def test_axes_of_any_configs_hold_their_values(values, domain):
+    domains = {} if domain is None else {"x": parse_domain(domain)}
+    configs = [plain({"x": value}) for value in values]
+    for axis in build_axes(domains, configs).values():
+        positions = axis.positions(axis.find_category(config["x"]) for config in configs)
+        assert all(-1e-9 <= axis.share(position) <= 1 + 1e-9 for position in positions)

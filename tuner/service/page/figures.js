@@ -1,0 +1,168 @@
+// Figures as the server describes them, drawn by plotly.js, which is loaded for the first one.
+
+import { clean, h, measured } from "/elements.js";
+
+let library = null;
+const plotly = () => (library ??= new Promise((done) => {
+  document.head.append(h("script", { src: "/plotly.js", onload: done }));
+}));
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+const CAN_DRAG = !matchMedia("(pointer: coarse)").matches; // a finger that drags scrolls the page
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`);
+
+// The colours of descriptions that do not stand out on a dark page, and those that take their place
+const AT_NIGHT = {
+  "#000000": "#ffffff", "#0072B2": "#2c7fc9", "#999999": "#7c8798", "#08306B": "#ffffff",
+  "#2171B5": "#9ecbf2", "#4F97CB": "#5b93c4", "#82B6DB": "#3d6488", "#B3D0E8": "#2b425a",
+  "#FFFFFFC0": "#181c23c0",
+};
+
+function atNight(value) {
+  if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map(atNight);
+  if (value && typeof value === "object")
+    return Object.fromEntries(Object.entries(value).map(([name, of]) => [name, atNight(of)]));
+  return AT_NIGHT[value] ?? value;
+}
+
+// The trial of each point of lines: where x is null, the line of the next one begins
+function trialsOfPoints({ x, meta, customdata }) {
+  if (!Array.isArray(meta)) return customdata;
+  let line = 0;
+  return x.map((at) => meta[at === null ? line++ : line]);
+}
+
+// Figures that are to be drawn: those in sight first, one at a time, so that the page stays alive
+const waiting = new Set();
+let isDrawing = false;
+
+async function drawWaiting() {
+  if (isDrawing) return;
+  isDrawing = true;
+  await plotly();
+  while (waiting.size) {
+    const next = [...waiting].find((figure) => figure.isSeen) ?? [...waiting][0];
+    waiting.delete(next);
+    await next.draw();
+    await new Promise((done) => setTimeout(done));
+  }
+  performance.mark("figures");
+  isDrawing = false;
+}
+
+// Those out of sight are drawn once, and then when they come in sight
+const sight = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    target.figure.isSeen = isIntersecting;
+    if (isIntersecting && target.figure.isStale) target.figure.ask();
+  }
+}, { rootMargin: "200px" });
+const sizes = new ResizeObserver((entries) => {
+  for (const { target } of entries) if (target.layout && target.clientWidth) Plotly.Plots.resize(target);
+});
+
+export class Figure {
+  // choose, describe: called with the id of a trial; brush: with an axis and two shares of it
+  constructor({ name, choose = () => {}, describe = async () => "", brush = null }) {
+    Object.assign(this, { choose, describe, brush });
+    this.drawn = 0; // how often
+    this.title = h("h2");
+    this.select = h("select", { hidden: true });
+    this.caption = h("p", { class: "caption" });
+    this.box = h("div", { class: "chart", role: "img" });
+    this.near = h("div", { class: "told", role: "status" });
+    this.root = h("section", { class: `plot card ${name}` }, h("header", {}, this.title, this.select), this.caption, this.box, this.near);
+    this.box.figure = this;
+    sight.observe(this.box);
+    sizes.observe(this.box);
+  }
+
+  options(label, names, current, change) {
+    this.select.hidden = names.length < 2;
+    this.select.setAttribute("aria-label", label);
+    const options = [...this.select.options].map((option) => option.value);
+    if (options.join("\n") !== names.join("\n"))
+      this.select.replaceChildren(...names.map((name) => h("option", { value: name }, name)));
+    this.select.selectedIndex = names.indexOf(current);
+    this.select.onchange = () => change(names[this.select.selectedIndex]);
+  }
+
+  show({ title, caption, plot }) {
+    this.title.textContent = clean(title);
+    this.caption.textContent = clean(caption);
+    this.box.setAttribute("aria-label", clean(`${title}: ${caption}`));
+    this.box.hidden = this.near.hidden = !plot;
+    const text = JSON.stringify([plot, DARK.matches]);
+    if (text === this.text) return;
+    this.text = text;
+    this.plot = plot;
+    this.isStale = true;
+    if (this.isSeen || !this.box.layout) this.ask();
+  }
+
+  ask() {
+    waiting.add(this);
+    drawWaiting();
+  }
+
+  async draw() {
+    if (!this.plot || !this.root.isConnected) return;
+    this.isStale = false;
+    const { data, layout } = DARK.matches ? atNight(this.plot) : this.plot;
+    const drawn = data.map((trace) => {
+      const customdata = trialsOfPoints(trace);
+      return customdata ? { ...trace, customdata, hoverinfo: "none", hovertemplate: undefined } : trace;
+    });
+    const isFirst = !this.box.layout;
+    await Plotly.react(this.box, drawn, this.styled(layout), { displayModeBar: false, doubleClick: "reset" });
+    if (!isFirst) return;
+    this.box.on("plotly_hover", ({ points: [point] }) => this.tell(point));
+    this.box.on("plotly_unhover", () => this.near.replaceChildren());
+    this.box.on("plotly_click", ({ points: [{ customdata }] }) => customdata && this.choose(customdata));
+    this.box.on("plotly_selected", (event) => event?.range && this.brushed(event.range));
+  }
+
+  // The axis in the middle of a box that was drawn over parallel coordinates
+  brushed({ x: [left, right], y }) {
+    const axis = this.plot.layout.meta.axes[Math.round((left + right) / 2)];
+    if (axis) this.brush?.(axis, Math.min(...y), Math.max(...y));
+  }
+
+  styled({ height, ...layout }) {
+    this.box.style.height = `${Math.min(height, 300)}px`;
+    const axis = { gridcolor: colour("line"), ...(CAN_DRAG ? {} : { fixedrange: true }) };
+    return {
+      ...layout, margin: { l: 56, r: 12, t: 12, b: 40 }, font: { size: 11, color: colour("faint") },
+      paper_bgcolor: "transparent", plot_bgcolor: "transparent", hoverdistance: 40,
+      xaxis: { ...layout.xaxis, ...axis }, yaxis: { ...layout.yaxis, ...axis },
+      dragmode: CAN_DRAG && (this.brush ? "select" : "zoom"), selections: [], selectionrevision: this.drawn += 1,
+      uirevision: `${this.title.textContent} ${this.select.value}`, // a zoom stays until something else is shown
+    };
+  }
+
+  // The value of the point that is near, and the config of its trial
+  async tell({ y, customdata: trial }) {
+    if (!trial) return;
+    const text = this.brush ? `trial ${trial}` : `trial ${trial}: ${measured(y)}`;
+    this.near.textContent = text;
+    const config = await this.describe(trial);
+    if (this.near.textContent === text) this.near.textContent = clean(`${text}; ${config}`);
+  }
+}
+
+DARK.addEventListener("change", () => {
+  for (const box of document.querySelectorAll(".chart")) box.figure.ask();
+});
+
+// The part of an axis between two heights, 0 to 1, as an expression; "" for all of it
+export function spanOf({ name, categories, low, high, log }, from, to) {
+  const value = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(name) ? name : `value(${JSON.stringify(name)})`;
+  if (categories) {
+    const last = Math.max(categories.length - 1, 1);
+    const some = categories.filter((_, n) => from <= n / last && n / last <= to);
+    const literal = (each) => (each === null ? "None" : each === true ? "True" : each === false ? "False" : JSON.stringify(each));
+    return some.length === categories.length ? "" : `${value} in [${some.map(literal).join(", ")}]`;
+  }
+  const at = (share) => Number((log ? low * (high / low) ** share : low + (high - low) * share).toPrecision(4));
+  const [above, below] = [from > 0 && `${at(from)} <= `, to < 1 && ` <= ${at(to)}`];
+  return above || below ? `${above || ""}${value}${below || ""}` : "";
+}
