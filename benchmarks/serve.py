@@ -1,6 +1,6 @@
 """What `tuner serve` costs: an idle server, and the time until its page shows something.
 
-    python -m benchmarks.serve [--experiments 500] [--trials 10000] [--runs 5]
+    python -m benchmarks.serve [--experiments 500] [--trials 10000] [--watched 2000] [--runs 5]
 
 Writes a storage of so many experiments, of 30 trials each, and one more of so many trials; none of
 them runs. Two thirds of the trials report one epoch, the others up to ten, with seven metrics and a
@@ -9,7 +9,12 @@ those that the operating system tells, over 30 seconds with no page open, and ov
 page is opened in Chromium without a screen, in a new window each time, with an empty cache: `first
 paint` and `list` are the browser's own times from the start of the navigation to the first pixels
 and to the first rows; `trials` is that to the rows of the large experiment, opened by its own
-address, whose journal the server has then read for the list and reads again for its curves.
+address, whose journal the server has then read for the list and reads again for its table.
+
+A third one has `--watched` trials of 50 epochs each, which its page shows in figures: `figures` is
+the time from the click on the tab "Hyperparameters" until all of them are drawn, and before it from
+the navigation until those of "Progress" are. `update` is that from a change of the filter until the
+figures in sight are drawn anew. The page's memory is what its process does not share with others.
 """
 
 from __future__ import annotations
@@ -36,10 +41,21 @@ SPACE = {"lr": "loguniform(0.0001, 1)", "momentum": "uniform(0, 0.9)"}
 START = 1_700_000_000.0
 METRICS = ("train_loss", "val_loss", "val_accuracy", "lr", "epoch_s", "memory_mib", "images_per_s")
 IDLE_S = 30
-BARS = {"idle": 0.01, "first paint": 1.0}  # of a core; seconds
-LARGE = "large"
+BARS = {"idle": 0.01, "first paint": 1.0, "figures": 2.0, "update": 0.2}  # of a core; seconds
+MOST_MIB = 300  # of the page
+LARGE, WATCHED = "large", "watched"
+EPOCHS = 50  # of each watched trial
+HYPERPARAMETERS = ".tools button:nth-child(2)"
 _FIRST_PAINT = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-_MARK = "return performance.getEntriesByName(arguments[0])[0]?.startTime"
+_MARK = (
+    "return performance.getEntriesByName(arguments[0])"
+    ".find(({startTime}) => startTime > arguments[1])?.startTime"
+)
+_CLICK = "document.querySelector(arguments[0]).click()"
+_FILTER = (
+    "const e = document.querySelector('#where'); e.value = arguments[0];"
+    "e.dispatchEvent(new Event('change'))"
+)
 
 
 def write_experiment(folder, trials):
@@ -60,8 +76,8 @@ def write_experiment(folder, trials):
     (folder / EXPERIMENT).write_text(json.dumps(document))
 
 
-def events(trials):
-    """The events of such an experiment, without their times."""
+def events(trials, epochs_each=None):
+    """The events of such an experiment, without their times. None: up to ten epochs each."""
     chance = random.Random(0)
     owner = {"host": "nowhere", "pid": 1, "started": START}
     yield {"event": "experiment_started", "resumed": False, "owner": owner}
@@ -69,7 +85,7 @@ def events(trials):
         trial_id = f"{number:05}"
         config = {"lr": 10 ** chance.uniform(-4, 0), "momentum": chance.uniform(0, 0.9)}
         yield {"event": "trial_started", "trial_id": trial_id, "config": config, "origin": "random"}
-        epochs = chance.choices((1, 2, 4, 8, 10), (67, 22, 4, 4, 3))[0]
+        epochs = epochs_each or chance.choices((1, 2, 4, 8, 10), (67, 22, 4, 4, 3))[0]
         for epoch in range(1, epochs + 1):
             about = {"trial_id": trial_id, "epoch": epoch}
             metrics = {name: chance.random() / epoch for name in METRICS}
@@ -77,28 +93,30 @@ def events(trials):
             path = f"trials/{trial_id}/checkpoints/{epoch}/state.pt"
             digest = f"{chance.getrandbits(256):064x}"
             yield {"event": "checkpoint", **about, "path": path, "sha256": digest}
-        status = "completed" if epochs == 10 else "stopped"
+        status = "completed" if epochs in (10, epochs_each) else "stopped"
         yield {"event": "trial_ended", "trial_id": trial_id, "status": status}
     yield {"event": "experiment_ended", "status": "completed"}
 
 
-def write_journal(path, trials):
+def write_journal(path, trials, epochs=None):
     """Returns the number of lines."""
     with path.open("w") as file:
-        for number, event in enumerate(events(trials)):
+        for number, event in enumerate(events(trials, epochs)):
             timed = {"event": event.pop("event"), "time": START + number / 100, **event}
             file.write(json.dumps(timed, separators=(",", ":")) + "\n")
     return number + 1
 
 
-def write_storage(storage: Path, experiments: int, trials: int) -> None:
-    """So many small experiments, and the large one."""
+def write_storage(storage: Path, experiments: int, trials: int, watched: int) -> None:
+    """So many small experiments, the large one, and the one with figures."""
     for number in range(experiments):
         folder = storage / f"experiment-{number:04}"
         write_experiment(folder, 30)
         write_journal(folder / JOURNAL, 30)
     write_experiment(storage / LARGE, trials)
     write_journal(storage / LARGE / JOURNAL, trials)
+    write_experiment(storage / WATCHED, watched)
+    write_journal(storage / WATCHED / JOURNAL, watched, EPOCHS)
 
 
 def start(storage: Path) -> tuple[subprocess.Popen[str], str]:
@@ -157,12 +175,29 @@ class Window:
         self.driver.get("about:blank")
         self.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
         self.driver.get(url)
+        at = self.mark(mark)
+        return self.driver.execute_script(_FIRST_PAINT) / 1000, at
+
+    def mark(self, name: str, after: float = -1.0) -> float:
+        """When the page has marked this for the first time after `after`, in seconds."""
         deadline = time.monotonic() + 60
-        while (at := self.driver.execute_script(_MARK, mark)) is None:
-            assert time.monotonic() < deadline, f"the page shows no {mark}"
+        while (at := self.driver.execute_script(_MARK, name, 1000 * after)) is None:
+            assert time.monotonic() < deadline, f"the page shows no {name}"
             time.sleep(0.05)
-        painted = self.driver.execute_script(_FIRST_PAINT)
-        return painted / 1000, at / 1000
+        return float(at) / 1000
+
+    def act(self, script: str, *arguments: str) -> float:
+        """Seconds from what the script does until the figures are drawn, and no more follow."""
+        began = self.driver.execute_script(f"{script}; return performance.now()", *arguments)
+        first = self.mark("figures", began / 1000)
+        time.sleep(0.5)
+        return first - began / 1000
+
+    def memory_mib(self) -> float:
+        """The largest of its processes that draw pages."""
+        browser = psutil.Process(self.driver.service.process.pid)
+        drawing = (p for p in browser.children(True) if "--type=renderer" in p.cmdline())
+        return max(float(p.memory_full_info().uss) for p in drawing) / 2**20
 
     def close(self) -> None:
         self.driver.quit()
@@ -193,7 +228,17 @@ def measure(storage: Path, runs: int) -> bool:
         watched = idle_share(server)
         print(f"idle, one page: {watched:.2%} of a core over {IDLE_S} s, n = 1", flush=True)
         opened = [window.times(f"{base}#/{LARGE}", "trials") for _ in range(runs)]
+        progress = [window.times(f"{base}#/{WATCHED}", "figures")[1] for _ in range(runs)]
+        window.act(_FILTER, "lr > 0.001")  # and the advice, which is asked for once, is there
+        time.sleep(10)
+        updates = [window.act(_FILTER, f"lr > 0.00{run + 2}") for run in range(runs)]
+        tabs = [window.act(_CLICK, HYPERPARAMETERS)]
+        memory = window.memory_mib()
         window.close()
+        line("figures of progress", progress)
+        line("figures of hyperparameters", tabs)
+        line("an update", updates)
+        print(f"memory of the page: {memory:.0f} MiB")
         line("first paint of the list", [paint for paint, _ in lists])
         line("rows of the list", [mark for _, mark in lists])
         line("first paint of the large one", [paint for paint, _ in opened])
@@ -203,20 +248,26 @@ def measure(storage: Path, runs: int) -> bool:
         process.terminate()
         process.communicate(timeout=60)
     painted = max(statistics.median(p for p, _ in some) for some in (lists, opened))
-    return max(alone, watched) < BARS["idle"] and painted < BARS["first paint"]
+    is_drawn = max(statistics.median(progress), *tabs) < BARS["figures"] and memory < MOST_MIB
+    is_quick = painted < BARS["first paint"] and statistics.median(updates) < BARS["update"]
+    return max(alone, watched) < BARS["idle"] and is_drawn and is_quick
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--experiments", type=int, default=500)
     parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--watched", type=int, default=2000)
     parser.add_argument("--runs", type=int, default=5)
     args = parser.parse_args()
     versions = ", ".join(f"{name} {version(name)}" for name in ("fastapi", "uvicorn"))
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, {versions}")
-    print(f"{args.experiments} experiments of 30 trials, and one of {args.trials}")
+    print(
+        f"{args.experiments} experiments of 30 trials, one of {args.trials}, and one of "
+        f"{args.watched} of {EPOCHS} epochs"
+    )
     with tempfile.TemporaryDirectory() as folder:
-        write_storage(Path(folder), args.experiments, args.trials)
+        write_storage(Path(folder), args.experiments, args.trials, args.watched)
         return 0 if measure(Path(folder), args.runs) else 1
 
 

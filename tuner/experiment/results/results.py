@@ -123,7 +123,7 @@ class Results(Described):
         """What resumes have changed of its spec, as `changes.changes_json` gives it."""
         return changes_json(self.document, self.trials.values(), self.name)
 
-    @property
+    @cached_property
     def metrics(self) -> list[str]:
         """The names of all metrics that any trial reported, sorted."""
         reports = (report for trial in self.trials.values() for report in trial.results)

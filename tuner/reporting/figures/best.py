@@ -33,7 +33,7 @@ from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
 _SO_FAR = {"color": BLUE, "width": 2.5, "shape": "hv"}  # a line of the best so far
-_MOST_POINTS = 3000
+_MOST_POINTS = 1000
 _MOST_ON_FRONT = 100
 _BOUND = 1 + 1e-9  # of the box, in which the worst values lie, too
 _CAPTION = (

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
-from statistics import quantiles
 from typing import Any, TypeVar
+
+import numpy as np
 
 from tuner.errors import SpecError
 from tuner.experiment.events import STOPPED
@@ -200,10 +201,10 @@ def fence_of(values: Sequence[float], objective: Objective) -> float | None:
     """The value beyond which bad values are outliers, or None without outliers."""
     if len(values) < 4:
         return None
-    costs = [objective.key(value) for value in values]
-    low, _, high = quantiles(costs, n=4, method="inclusive")
+    costs = objective.sign * np.asarray(values, float)
+    low, high = np.quantile(costs, [0.25, 0.75])
     fence = high + _FAR_OUT * (high - low)
-    return objective.sign * fence if max(costs) > fence else None
+    return objective.sign * float(fence) if costs.max() > fence else None
 
 
 def leading(items: Sequence[_T], most: int) -> list[_T]:

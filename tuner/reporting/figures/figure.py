@@ -89,7 +89,7 @@ def rounded(values: Iterable[float]) -> list[float | None]:
 
 def make_axis(title: str, **settings: Any) -> Plot:
     return {
-        "title": {"text": escaped(title)},
+        "title": {"text": escaped(title), "standoff": 8},
         "automargin": True,
         "exponentformat": "e",
         "gridcolor": _GRID,

@@ -35,10 +35,10 @@ from tuner.wording import joined, number
 
 # N trials, X and Y cells of a grid
 _UNCERTAIN = "cannot be told"
-_MOST_LINES = 1000
+_MOST_LINES = 500
 _MOST_AXES = 10
 _MOST_LABELS = 20  # of categories along one of them
-_MOST_DOTS = 1000
+_MOST_DOTS = 500
 _BEST_SHARE = 10  # one trial in so many
 _MOST_LISTED = 3  # values; of more, only the least and the greatest
 _MOST_MEASURED = 1000  # trials that a surface is computed from

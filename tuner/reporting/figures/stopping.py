@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
+import numpy as np
+
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.figures.data import FigureData, evenly, explain_selection, fence_of, leading
 from tuner.reporting.figures.figure import (
@@ -26,7 +28,7 @@ from tuner.spec.sections import Objective, usual_mode
 from tuner.wording import number
 
 _MOST_CURVES = 2000
-_MOST_POINTS = 20_000  # of all curves but the best; more cannot be told from each other
+_MOST_POINTS = 12_000  # of all curves but the best; more cannot be told from each other
 _FEWEST_POINTS = 3  # of a curve that is drawn without dots
 _HOVER = "trial %{customdata}, epoch %{x}: %{y:.4g}<extra></extra>"
 
@@ -128,12 +130,14 @@ def _cut_outliers(
     if objective == data.objective:
         # One long trial has most of the values: no other lies outside with all of its own
         fence = sign * max(sign * value for value in [fence, *(t.value for t in data.ranked)])
-    inside = [value for value in values if sign * value <= sign * fence]
-    if len(inside) == len(values):
+    every = np.asarray(values, float)
+    inside = every[sign * every <= sign * fence]
+    if len(inside) == len(every):
         return None, []
-    margin = 0.05 * (max(inside) - min(inside)) or 1.0
+    low, high = float(inside.min()), float(inside.max())
+    margin = 0.05 * (high - low) or 1.0
     note = f"Values beyond {number(fence)} lie outside the picture; zoom out to see them."
-    return [min(inside) - margin, max(inside) + margin], [note]
+    return [low - margin, high + margin], [note]
 
 
 def rungs(data: FigureData) -> Drawing:

@@ -3,7 +3,7 @@
 import { clean, h, measured } from "/elements.js";
 
 let library = null;
-const plotly = () => (library ??= new Promise((done) => {
+export const plotly = () => (library ??= new Promise((done) => {
   document.head.append(h("script", { src: "/plotly.js", onload: done }));
 }));
 const DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -33,11 +33,10 @@ function trialsOfPoints({ x, meta, customdata }) {
 
 // Figures that are to be drawn: those in sight first, one at a time, so that the page stays alive
 const waiting = new Set();
-let isDrawing = false;
+let drawing = null;
+export const allDrawn = () => drawing;
 
 async function drawWaiting() {
-  if (isDrawing) return;
-  isDrawing = true;
   await plotly();
   while (waiting.size) {
     const next = [...waiting].find((figure) => figure.isSeen) ?? [...waiting][0];
@@ -46,7 +45,7 @@ async function drawWaiting() {
     await new Promise((done) => setTimeout(done));
   }
   performance.mark("figures");
-  isDrawing = false;
+  drawing = null;
 }
 
 // Those out of sight are drawn once, and then when they come in sight
@@ -101,7 +100,7 @@ export class Figure {
 
   ask() {
     waiting.add(this);
-    drawWaiting();
+    drawing ??= drawWaiting();
   }
 
   async draw() {

@@ -1,7 +1,7 @@
 // The page of `tuner serve`.
 
 import { $, clean, duration, flat, h, measured, moment, number } from "/elements.js";
-import { Figure, spanOf } from "/figures.js";
+import { Figure, allDrawn, plotly, spanOf } from "/figures.js";
 import VERBS from "/verbs.js";
 
 const STOP = VERBS.find((verb) => verb.field === "trial_id");
@@ -381,6 +381,7 @@ class Open {
   async askChosen() {
     try {
       await this.askTrials();
+      plotly();
       await this.askFigures();
       this.wrong.hidden = true;
     } catch (error) {
@@ -452,6 +453,7 @@ class Open {
   async askAdvice() {
     if (this.isAdvised || !this.shown || this.shown.status === "running") return;
     this.isAdvised = true;
+    await allDrawn();
     const { findings } = await get(pathOf(this.name, "advice")).catch(() => ({ findings: [] }));
     const lines = findings.map(({ severity, evidence, action }) =>
       h("li", {}, `${severity}: ${evidence.seen} ${evidence.meaning} `, h("code", {}, action.command)));
@@ -540,7 +542,7 @@ class Open {
   measuredAlso() {
     const { confirmed, test } = this.shown;
     const mean = confirmed && `trial ${confirmed.trial_id} confirmed: ${measured(confirmed.mean)}, mean of ${amount(confirmed.seeds, "seed")}`;
-    const tests = Object.entries(test ?? {}).filter(([name]) => name.startsWith("test_"));
+    const tests = Object.entries(test ?? {}).filter(([name, value]) => name.startsWith("test_") && typeof value === "number");
     return [mean, ...tests.map(([name, value]) => `${name} ${measured(value)}`)]
       .filter(Boolean)
       .map((text) => h("div", {}, text));
