@@ -317,6 +317,8 @@ def test_what_is_reported_appears_without_a_reload(page, hostile, name):
     hostile.add("result", trial_id="00002", epoch=3, metrics=report)
     page.wait(lambda: "0.9870" in page.texts(".tile b"))
     page.wait(lambda: any("0.9870" in row for row in page.texts(".trials tbody tr")))
+    curves = "return document.querySelector('.curves .chart').data.flatMap((trace) => trace.y)"
+    page.wait(lambda: page.drawn("curves") and 0.987 in page.ask(curves))
     assert page.ask("return window.here") == 1
 
 

@@ -41,7 +41,7 @@ async function drawWaiting() {
   while (waiting.size) {
     const next = [...waiting].find((figure) => figure.isSeen) ?? [...waiting][0];
     waiting.delete(next);
-    await next.draw();
+    await next.draw().catch((error) => next.fail(error));
     await new Promise((done) => setTimeout(done));
   }
   performance.mark("figures");
@@ -103,6 +103,11 @@ export class Figure {
     drawing ??= drawWaiting();
   }
 
+  fail(error) {
+    this.near.textContent = clean(`This figure cannot be drawn here: ${error}`);
+    console.error(error);
+  }
+
   async draw() {
     if (!this.plot || !this.root.isConnected) return;
     this.isStale = false;
@@ -143,8 +148,8 @@ export class Figure {
     if (!trial) return;
     const text = this.brush ? `trial ${trial}` : `trial ${trial}: ${measured(y)}`;
     this.near.textContent = text;
-    const config = await this.describe(trial);
-    if (this.near.textContent === text) this.near.textContent = clean(`${text}; ${config}`);
+    const config = await this.describe(trial).catch(() => "");
+    if (config && this.near.textContent === text) this.near.textContent = clean(`${text}; ${config}`);
   }
 }
 
