@@ -132,6 +132,32 @@ def test_the_splits_that_train_cannot_be_searched():
     assert "cannot be searched: set training.train_on" in faults(search={"space": space})
 
 
+@pytest.mark.parametrize(
+    ("splits", "changes"),
+    [
+        (["train"], {"resplit": True}),
+        (["train", "test"], {"resplit": True}),
+        (["train", "val"], {}),
+        (["train", "val", "test"], {}),
+    ],
+)
+def test_a_confirmation_draws_the_split_that_did_not_come_with_the_images(
+    tmp_path, splits, changes
+):
+    for split in splits:
+        photos.write(tmp_path / split)
+    training = {"dataset": f"folder:{tmp_path}"}
+    assert DECLARATION.confirming(training) == changes
+    assert DECLARATION.confirming({**training, "folds": 3}) == {"resplit": True}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "changes"), [("cifar10", {"resplit": True}), ("folder:/not/here", {})]
+)
+def test_a_confirmation_draws_splits_of_images_that_are_known(dataset, changes):
+    assert DECLARATION.confirming({"dataset": dataset}) == changes
+
+
 def folded(**fields: Any) -> Any:
     training = {**DIGITS["training"], "folds": 5, **fields.pop("training", {})}
     return {**DIGITS, "training": training, **fields}

@@ -393,6 +393,13 @@ def test_heads_of_few_images_are_cross_validated(photos_dir, package, settings, 
     assert spec.scheduler.rungs() == ()  # no head is stopped
 
 
+def test_heads_are_validated_on_the_split_that_came_with_the_images(tmp_path, package):
+    for split in ("train", "validation", "test"):
+        photos.write(tmp_path / "split" / split, each=12)
+    spec, _ = resolve("folder:split", [])
+    assert (spec.training["train_layers"], spec.training.get("folds")) == ("head", None)
+
+
 @pytest.mark.parametrize(
     ("model", "size"), [("efficientnet_lite1", 128), ("torchvision:resnet18", 128), ("cnn", 40)]
 )

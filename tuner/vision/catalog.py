@@ -34,6 +34,7 @@ from tuner.vision.sources._decoded import (
     Decoding,
     decode,
     decoded_path,
+    list_own_splits,
     user_images,
 )
 from tuner.vision.sources._images import Images, Source, counts_of, sizes
@@ -148,6 +149,7 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
         classes=images.classes,
         title=images.title,
         class_counts=tuple(map(sum, zip(*counts.values(), strict=True))),
+        own_splits=list_own_splits(images.splits_N),
     )
 
 

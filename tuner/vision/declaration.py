@@ -8,12 +8,13 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tuner.errors import Fault, SpecError
+from tuner.errors import DataError, Fault, SpecError
 from tuner.spec.code import settings_in
 from tuner.spec.declaration import Declaration, NodeData, PinnedData, faults_of_configs
 from tuner.spec.experiment import ExperimentSpec
@@ -142,8 +143,16 @@ class ClassifierDeclaration(Declaration):
         return {**self.refit, **whole}, training["fold_epochs"]
 
     def confirming(self, training: Mapping[str, Any]) -> dict[str, Any]:
-        """A fresh seed draws other folds: a head on features is the same with any seed."""
-        return {"resplit": True} if training.get("folds") else {}
+        """A fresh seed draws another split or other folds, unless the validation split was given.
+
+        The search has chosen by its split. Values on fresh ones say more of new data.
+        """
+        with suppress(FaultsError, DataError):  # the retraining says what is wrong
+            info = catalog.describe(catalog.data_choice(training))
+            own = None if info is None else info.own_splits
+            if training.get("folds") or (own is not None and "validation" not in own):
+                return {"resplit": True}
+        return {}
 
     def seeds_trials(self, spec: ExperimentSpec) -> bool:
         return bool(spec.training.get("resplit"))

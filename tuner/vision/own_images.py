@@ -237,7 +237,8 @@ def default_experiment(
             settings = {"batch_size": batch_size, "train_layers": "head", "optimizer": "lbfgs"}
             if heads.crops:
                 settings["crop_scale"] = 0.4
-            if info.train + info.validation <= _FOLDED and "resplit" not in given:
+            keeps_validation = "resplit" in given or "validation" in (info.own_splits or ())
+            if info.train + info.validation <= _FOLDED and not keeps_validation:
                 settings["folds"] = _FOLDS  # each of few images tells
     epochs = max(search.least_epochs, ceil(search.steps * batch_size / info.train))
     if training.get("flip") is False:

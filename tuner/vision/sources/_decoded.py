@@ -68,6 +68,13 @@ def user_images(
     return DatasetInfo(load, files=True, **known, **described)
 
 
+def list_own_splits(splits_N: NDArray[Any]) -> tuple[str, ...]:
+    """Which of validation and test came with images whose splits, as they came, are `splits_N`."""
+    import numpy as np
+
+    return tuple(SPLITS[number] for number in np.unique(splits_N) if number)
+
+
 @dataclass(frozen=True, slots=True)
 class Decoding:
     """How images are decoded: the settings `image_size`, `image_bits` and `skip_unreadable`."""
@@ -313,7 +320,7 @@ class DecodedSet:
             relabelled=contents.relabelled(lambda: self.names(folder)),
             unmeasured=tuple(n for n, count in zip(classes, measured_K, strict=True) if not count),
             baseline=float(counts["validation"].max() / counts["validation"].sum()),
-            own_splits=tuple(SPLITS[number] for number in np.unique(contents.splits_N) if number),
+            own_splits=list_own_splits(contents.splits_N),
         )
 
     def to_measure(self, folder: Path) -> tuple[DatasetInfo, ImageArrays]:
