@@ -104,7 +104,7 @@ FIGURES = {
     ],
     "training": [
         f"({PARTS_PER_STAGE} for each stage)",
-        f"for `step`: {STEP_FACTOR} unless set",
+        f"for `step`: default {STEP_FACTOR}",
         "half and three quarters of the epochs",
     ],
 }
@@ -175,7 +175,7 @@ def test_data_page_names_exist_in_code() -> None:
     for form in (*DATASETS, *(source.form for source in SOURCES.values())):
         assert f"`{form}`" in table
     assert set(re.findall(r"`training\.(\w+)[`=]", text)) <= {*ClassifierSettings.model_fields}
-    formats = re.search(r"Read are (.*?)\. Other", text, re.DOTALL)
+    formats = re.search(r"tuner reads (.*?)\. Other", text, re.DOTALL)
     assert formats
     names = {name.upper() for name in re.findall(r"\b[A-Z]\w*[A-Z]\w*\b", formats[1])}
     registered = Image.registered_extensions()
