@@ -455,6 +455,23 @@ def test_click_opens_the_trial_and_pointing_shows_its_config(digits):
     page.wait(lambda: page.texts("#drawer .chart .lines path"))
 
 
+def test_a_trial_stands_beside_the_best(digits, storage):
+    page, served = digits, Served(storage)
+    rows = served.get("digits", "trials", top=2).json()
+    leader = served.get("digits").json()["best"]["trial_id"]
+    best, other = sorted(rows, key=lambda row: row["trial_id"] != leader)
+    page.go("digits", "trials", other["trial_id"])
+    page.wait(lambda: page.texts("#drawer h1") == [f"Trial {other['trial_id']}"])
+    ids = sorted(row["trial_id"] for row in (best, other))
+    page.wait(lambda: page.trials("reports") == ids)
+    differing = [name for name, value in best["config"].items() if other["config"][name] != value]
+    assert len(page.texts("#drawer .values .best")) == len(differing) > 0
+    page.browser.screenshot("serve-trial.png")
+    page.go("digits", "trials", best["trial_id"])
+    page.wait(lambda: page.trials("reports") == [best["trial_id"]])
+    assert page.texts("#drawer .values .best") == []
+
+
 def test_brushed_axes_filter_the_table(digits):
     page = digits
     page.click(HYPERPARAMETERS)

@@ -617,7 +617,9 @@ const drawer = {
     try {
       const found = await get(pathOf(name, "trials", trial));
       const log = await (await ask(pathOf(name, "trials", found.trial_id, "log"))).text();
-      const query = new URLSearchParams({ section: "stopping", where: `trial_id == '${found.trial_id}'` });
+      const ids = new Set([found.trial_id, state.open?.shown?.best?.trial_id ?? found.trial_id]);
+      const where = [...ids].map((id) => `trial_id == '${id}'`).join(" or ");
+      const query = new URLSearchParams({ section: "stopping", where });
       if (this.metric !== null) query.set("metric", this.metric);
       const drawn = await get(`${pathOf(name, "figures")}?${query}`);
       if (key === this.key) this.draw(found, log, drawn);
@@ -643,7 +645,12 @@ const drawer = {
     const [curves] = drawn.figures;
     this.plot.show({ ...curves, title: "Reports", caption: curves.plot ? "" : curves.caption });
     this.plot.options("Metric of the reports", drawn.metrics, this.metric ?? drawn.metric, (name) => { this.metric = name; this.refresh(); });
-    this.config.replaceChildren(...flat(found.config).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, number(value))]));
+    const ofBest = new Map(flat(state.open?.shown?.best?.config ?? {}));
+    this.config.replaceChildren(...flat(found.config).flatMap(([name, value]) => {
+      const best = number(ofBest.get(name));
+      const differs = best && best !== number(value);
+      return [h("dt", {}, name), h("dd", {}, number(value), differs && h("span", { class: "best" }, `best ${best}`))];
+    }));
     const isAtEnd = this.log.scrollTop + this.log.clientHeight >= this.log.scrollHeight - 20;
     this.log.textContent = clean(log) || "nothing was written";
     if (isAtEnd) this.log.scrollTop = this.log.scrollHeight;
