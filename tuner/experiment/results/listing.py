@@ -207,9 +207,9 @@ def _key(value: object) -> tuple[bool, Any]:
 
 def check_names(names: Sequence[str], rows: Sequence[Row]) -> None:
     """Raise UsageError for a name that none of the rows has; of none there is nothing to say."""
-    paths = dict.fromkeys(path for row in rows for path in _paths(row))
     for name in names:
-        if rows and name not in paths:
+        if rows and not any(name in _paths(row) for row in rows):
+            paths = dict.fromkeys(path for row in rows for path in _paths(row))
             near = did_you_mean(name, paths, 3)  # `available` leaves out those with a dot
             available = ", ".join(path for path in paths if "." not in path)
             raise UsageError(f"no name {name!r} here{near}; available: {available}")
