@@ -44,9 +44,13 @@ def pytest_configure(config):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
     if "PYTEST_XDIST_WORKER" in os.environ:
+        import scipy.linalg  # noqa: F401 - loads the BLAS of numpy and of scipy
         import torch
+        from threadpoolctl import threadpool_limits
 
-        torch.set_num_threads(1)  # the workers share the cores; processes that tests start do not
+        # The workers share the cores; processes that tests start do not
+        torch.set_num_threads(1)
+        threadpool_limits(1, user_api="blas")
 
 
 def pytest_collection_modifyitems(items):

@@ -121,6 +121,7 @@ class SearcherContract:
     def test_same_seed_same_configs_in_another_process(self) -> None:
         # Of a server that has hashes of its own; once started, it forks further processes at once
         context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([__name__])  # so that it imports Ray once for all of them
         answer, end = context.Pipe(duplex=False)
         where = inspect.getfile(type(self)), type(self).__name__
         process = context.Process(target=_send_configs, args=(end, *where, sys.path))
