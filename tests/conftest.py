@@ -5,6 +5,7 @@ Under `pytest -n 2 --dist loadfile` the tests of a file run in one process, for 
 fixtures, and so do all tests that start Ray. Under `--dist loadscope` each process starts its Ray.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -70,6 +71,11 @@ def _skip_without_gpu(items):
         missing = not torch.cuda.is_available()
         for item in items:
             item.add_marker(pytest.mark.skipif(missing, reason="needs a CUDA device: none here"))
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()  # what is imported stays: a test that collects garbage need not look through it
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist

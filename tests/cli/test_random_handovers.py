@@ -57,21 +57,6 @@ def exported(folder, to, *options):
     return tuple(model)
 
 
-@FEW
-@given(story=STORIES)
-def test_export_is_of_the_best_trial_that_a_plain_reading_finds(story, tmp_path_factory):
-    place = tmp_path_factory.mktemp("exports")
-    written(story, place / "x", content=state)
-    best = story.best()
-    expected = None
-    if best and story.trials[best[0]].checkpoints:
-        expected = best[0], story.checkpoint(best[0])
-    assert exported(place / "x", place / "model") == expected
-    number = len(story.trials) - 1
-    expected = (number, story.checkpoint(number)) if story.trials[number].checkpoints else None
-    assert exported(place / "x", place / "of-a-trial", "--trial", str(number)) == expected
-
-
 def config_of(story, number):
     return DEFAULT if number == 0 else story.trials[number].config
 

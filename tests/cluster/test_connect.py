@@ -151,10 +151,8 @@ class Played(cluster.Cluster):
 @pytest.mark.parametrize(
     ("offers", "resources", "slots"),
     [
-        ([(4,)], {"cpus": 1}, 4),
         ([(0.3,)], {"cpus": 0.1}, 3),
         ([(8, 2)], {"cpus": 1, "gpus": 0.4}, 4),
-        ([(8, 8)], {"cpus": 1, "gpus": 1, "workers": 4}, 2),
         ([(3,), (3,)], {"cpus": 2}, 2),
     ],
 )

@@ -52,11 +52,6 @@ def test_lucky_epoch_does_not_win():
     assert curve(noisy, LUCKY).estimate == 0.2 < curve(steady, LUCKY).estimate
 
 
-def test_overfitting_trial_is_named_by_its_early_epoch():
-    losses = [1.0, 0.6, 0.4, 0.3, 0.3, 0.4, *[0.5 + 0.1 * n for n in range(10)]]
-    assert curve(losses).epoch in (4, 5)
-
-
 @pytest.mark.parametrize("objective", [LOSS, LUCKY])
 def test_equal_losses_are_worth_the_same_and_the_first_is_named(objective):
     long = curve([0.3] * 30, objective)

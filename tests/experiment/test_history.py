@@ -240,13 +240,6 @@ def test_leader_has_the_least_estimate_after_each_report(reports):
         assert history.leader.value in {c.loss for c in curves.values() if c.estimate == least}
 
 
-def test_values_within_an_objective_are_those_that_count():
-    history = applied(report(1, 1, acc=2), report(1, 2, acc=3), report(1, 3, acc=1))
-    [trial] = history.trials.values()
-    assert trial.values_within(LIMITED) == [(1, 2), (3, 1)]
-    assert trial.values_within(LATE) == [(2, 3), (3, 1)]
-
-
 def test_ended_by_is_reset_by_a_resume():
     early = {"status": "completed", "reason": "time_budget", "never_started": 3}
     *before, resume = events(BEGIN, ("experiment_ended", None, early), RESUME)

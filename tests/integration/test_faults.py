@@ -249,9 +249,9 @@ def test_hanging_start_is_ended_and_logged(searched, monkeypatch):
             pass
 
     space = {"space": {"x": "uniform(0, 1)"}}
-    results = searched(trainable=Hangs, search=space, num_samples=1, timeouts={"report_s": 8})
+    results = searched(trainable=Hangs, search=space, num_samples=1, timeouts={"report_s": 4})
     [trial] = results.trials.values()
-    expected = ("timeout", "did not start in 8 s; its log shows where it hung")
+    expected = ("timeout", "did not start in 4 s; its log shows where it hung")
     assert (trial.status, trial.error) == ("failed", expected)
     log = log_of(results, trial)
     assert "test_faults.py" in log

@@ -20,12 +20,6 @@ def test_categories_stand_at_their_indices():
     assert (axis.find_category(None), axis.find_category(2)) == (None, "2")
 
 
-def test_axis_of_equal_values_of_several_types_has_texts():
-    axis = build_axes({}, [{"x": 1}, {"x": True}])["x"]
-    assert axis.categories == ("1", "True")
-    assert axis.positions([axis.find_category(True)]) == [1]
-
-
 @given(
     values=st.lists(
         st.none() | st.booleans() | st.integers() | st.floats(-1e300, 1e300) | st.text(max_size=2),

@@ -6,7 +6,7 @@ from math import log1p
 
 import pytest
 from confirmed import retrained, searched
-from synthetic import Clock, Writer, ended, make_folder, read_document
+from synthetic import Clock, Writer, make_folder, read_document
 
 import tuner
 from tuner.experiment.results.confirmation import best_json
@@ -17,7 +17,6 @@ from tuner.reporting.experiment_text import (
     best_text,
     change_lines,
     control_text,
-    folder_name,
     summary,
 )
 from tuner.reporting.html import tiles
@@ -169,12 +168,6 @@ def test_summary_without_usable_trial_counts_failures(snapshot, storage):
     writer.trial(1, [], error=("exception", "\x1b[31mboom\n\nat line 3"))
     writer.end("failed")
     snapshot(summary(writer.results))
-
-
-def test_folder_name_outside_storage_is_its_path(storage, tmp_path):
-    assert folder_name(ended(storage / "digits")) == "digits"
-    outside = ended(tmp_path / "my own" / "digits")
-    assert folder_name(outside) == f"'{outside}'"
 
 
 def test_best_text_of_confirmed_trial_has_mean_and_model(snapshot, tmp_path):

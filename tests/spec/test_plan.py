@@ -23,10 +23,7 @@ def warnings(**changes):
     [
         ({}, 4),
         ({"max_concurrent": 2}, 2),
-        ({"resources": {"cpus": 2}}, 2),
-        ({"resources": {"cpus": 1, "gpus": 1}}, 2),
         ({"resources": {"cpus": 0.5, "gpus": 0.3}}, 6),
-        ({"resources": {"cpus": 0.1, "gpus": 2}}, 1),
         ({"resources": {"cpus": 1, "workers": 2}}, 2),
     ],
 )

@@ -294,12 +294,6 @@ def test_policy_and_history_name_the_same_epoch_also_after_a_resume(values, obje
         assert best_report(trial, objective).epoch == named
 
 
-def test_choose_holds_the_best_from_the_first_epoch_that_counts():
-    values = [0.10, 0.5, 0.4, 0.2, 0.6, 0.7, 0.8, 0.9]
-    assert choices(values, objective=Objective(from_epoch=3), every_s=100) == "N-HH----"
-    assert choices(values, every_s=100) == "N-------"
-
-
 def test_choose_holds_the_best_within_the_limits():
     values = [0.5, 0.1, 0.4, 0.3, 0.05, 0.35]
     slow = {epoch: {"ms": 30 if epoch in (2, 5) else 10} for epoch in range(1, 7)}

@@ -86,33 +86,35 @@ def split_for(images, **settings):
     return of_trial(images, ClassifierSettings(dataset="tiny", batch_size=8, **settings))
 
 
-def test_of_trial_on_both_splits_has_their_images_in_training(images):
-    merged = split_for(images, train_on="train+validation")
-    both = {*images.splits["train"].tolist(), *images.splits["validation"].tolist()}
-    assert merged.splits["train"].tolist() == sorted(both)
+@pytest.mark.parametrize(
+    ("train_on", "names"),
+    [("train+validation", ("train", "validation")), ("all", ("train", "validation", "test"))],
+)
+def test_of_trial_on_several_splits_has_their_images_in_training(images, train_on, names):
+    merged = split_for(images, train_on=train_on)
+    rows = sorted(row for name in names for row in images.splits[name].tolist())
+    assert merged.splits["train"].tolist() == rows
+    assert merged.info.train == len(rows)
     assert len(merged.splits["validation"]) == merged.info.validation == 0
-    assert merged.info.train == len(both) == images.info.train + images.info.validation
     assert merged.splits["test"] is images.splits["test"]
     assert split_for(images) is images
-
-
-def test_of_trial_on_all_splits_leaves_no_image_out(images):
-    merged = split_for(images, train_on="all")
-    every = [row for rows in images.splits.values() for row in rows.tolist()]
-    assert merged.splits["train"].tolist() == sorted(every)
-    assert len(merged.splits["validation"]) == merged.info.validation == 0
-    assert merged.splits["test"] is images.splits["test"]
 
 
 def shares(images, rows):
     return torch.bincount(images.labels_N[rows], minlength=10) / len(rows)
 
 
-def test_folds_are_disjoint_stratified_and_follow_from_the_split_seed(images):
-    settings = ClassifierSettings(dataset="tiny", folds=4, fold_epochs=1)
+def folds_of(images, settings):
+    """The four folds, and the rows that each holds out: every image is in one of them."""
     folds = [of_trial(images, settings, fold=fold) for fold in range(4)]
     held_out = [fold.splits["validation"].tolist() for fold in folds]
     assert sorted(row for rows in held_out for row in rows) == images.searched_N.tolist()
+    return folds, held_out
+
+
+def test_folds_are_disjoint_stratified_and_follow_from_the_split_seed(images):
+    settings = ClassifierSettings(dataset="tiny", folds=4, fold_epochs=1)
+    folds, held_out = folds_of(images, settings)
     for fold, rows in zip(folds, held_out, strict=True):
         assert fold.searched_N.tolist() == images.searched_N.tolist()
         assert fold.splits["test"] is images.splits["test"]
@@ -129,9 +131,7 @@ def test_folds_follow_from_the_seed_of_a_trial_with_resplit(images):
     last_folds = []
     for seed in (0, 1):
         settings = settings.model_copy(update={"seed": seed})
-        folds = [of_trial(images, settings, fold=fold) for fold in range(4)]
-        held_out = [fold.splits["validation"].tolist() for fold in folds]
-        assert sorted(row for rows in held_out for row in rows) == images.searched_N.tolist()
+        _, held_out = folds_of(images, settings)
         last_folds.append(held_out[-1])
     assert last_folds[0] != last_folds[1]
 

@@ -114,8 +114,8 @@ def test_lr_schedule_follows_its_formula(schedule, more, expected):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("steps", [1, 2, 3, 7])
-@pytest.mark.parametrize("warmup_epochs", [0, 0.1, 2, 9.9])
+@pytest.mark.parametrize("steps", [1, 2, 7])
+@pytest.mark.parametrize("warmup_epochs", [0, 0.1, 9.9])
 def test_lr_schedule_beyond_its_end_keeps_the_last_rate(schedule, steps, warmup_epochs):
     got = rates(schedule, steps=steps, taken=steps + 3, warmup_epochs=warmup_epochs)
     assert got[steps:] == [got[steps - 1]] * 3

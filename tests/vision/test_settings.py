@@ -47,14 +47,9 @@ def test_check_settings_without_files_ignores_a_missing_folder(tmp_path):
 @pytest.mark.parametrize(
     "values",
     [
-        {},
-        {"crop_padding": 4, "cutout": 8},
         {"model": "net", "dataset": "cifar10", "l1": 8, "l2": 4, "data_dir": "/data"},
-        {"model": "resnet18", "dataset": "cifar10", "crop_padding": 4, "flip": True, "cutout": 8},
-        {"optimizer": "adamw", "momentum": 0.8, "lr_schedule": "one_cycle", "width": 8},
         {"precision": "float32", "dtype": "float64", "compile": True},
         {"batch_size": 64.0, "epochs": 3, "seed": 5},
-        {"optimizer": "muon", "muon_lr": 0.1, "muon_momentum": 0.1},
         {"warmup_epochs": 0.5, "epochs": 1, "crop_scale": 0.35, "crop_padding": 0, "flip": True},
         {"lr_schedule": "step", "lr_steps": 5, "lr_step_factor": 0.2},
         {"lr_schedule": "step", "lr_steps": [3, 9.5], "mixup": 0.2, "cutmix": 1},

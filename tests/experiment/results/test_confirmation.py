@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from confirmed import FOUND, lengthened, retrained, searched
-from synthetic import Writer, read_document
+from synthetic import Writer
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment.files import Checkpoint
@@ -14,7 +14,6 @@ from tuner.experiment.results.confirmation import (
     best_json,
     best_model,
     confirmation_of,
-    record_test,
     recorded_test,
     show_json,
 )
@@ -132,13 +131,6 @@ MEASURED = {"checkpoint_sha256": "of this", "test_accuracy": 0.5}
 def checkpoint(tmp_path):
     (tmp_path / "trials/00001").mkdir(parents=True)
     return Checkpoint(tmp_path / "state.pt", "of this", 3)
-
-
-def test_recorded_test_reads_a_record(tmp_path, checkpoint):
-    assert recorded_test(tmp_path, "00001", checkpoint) is None
-    record_test(tmp_path, "00001", MEASURED)
-    assert recorded_test(tmp_path, "00001", checkpoint) == MEASURED
-    assert read_document(tmp_path / "trials/00001/test.json") == MEASURED
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"checkpoint_sha256": "of another"}', "[" * 9999])

@@ -28,4 +28,5 @@ def test_grid_gives_every_config_with_every_seed():
     given = [(search.suggest(str(i)), search.seed_of(str(i))) for i in range(4)]
     assert given == [(configs[0], 7), (configs[0], 8), (configs[2], 7), (configs[2], 8)]
     assert search.suggest("4") == Searcher.FINISHED
+    assert search.origin("0") == "grid"
     assert grid_search(space).seed_of("3") is None

@@ -23,14 +23,6 @@ def suggestions(search, numbers):
     return [search.suggest(str(number)) for number in numbers]
 
 
-@pytest.mark.parametrize("strategy", ["grid", "random"])
-def test_forbidden_configs_are_left_out(strategy):
-    finite = numbered(strategy, {"a": "choice([1, 2, 3])"}, forbid=["a == 2"])
-    assert sorted(config["a"] for config in suggestions(finite, range(2))) == [1, 3]
-    assert finite.suggest("2") == Searcher.FINISHED
-    assert finite.origin("0") == strategy
-
-
 def test_pass_over_does_not_count_trials():
     search = NumberedSearch("grid", lambda number: {"number": number}, seeds=(7, 8))
     assert search.suggest("00001") == {"number": 0}

@@ -1,9 +1,6 @@
 """A portfolio: which configs of earlier searches a new one tries first, and in which order."""
 
 import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tuner.search.searchers._portfolio import Source, greedy, portfolio, predicted_ranks
 from tuner.spec.space.encoding import Encoding
@@ -27,20 +24,6 @@ def test_greedy_takes_the_best_on_average_and_then_what_it_lacks():
     assert greedy(rank_SM) == [0, 2, 1, 3]
     assert greedy(np.zeros((2, 3))) == [0, 1, 2]
     assert greedy(np.array([[0.5, 0.5], [0.5, 0.4]])) == [1, 0]
-
-
-@given(
-    st.integers(1, 5).flatmap(
-        lambda s: st.lists(
-            st.lists(st.floats(0, 1), min_size=s, max_size=s), min_size=1, max_size=6
-        )
-    )
-)
-def test_greedy_orders_all_candidates(ranks):
-    rank_SM = np.array(ranks).T
-    order = greedy(rank_SM)
-    assert sorted(order) == list(range(rank_SM.shape[1]))
-    assert rank_SM.mean(axis=0)[order[0]] == pytest.approx(rank_SM.mean(axis=0).min())
 
 
 def test_predicted_ranks_are_the_share_of_better_trials():

@@ -57,19 +57,6 @@ def test_from_ray_equals_parsed_text(call, text):
     assert parse_domain(text) == parse_domain(f"tune.{text}") == domain
 
 
-def test_parse_space_reads_ray_grid_and_nested_choice():
-    space = parse_space(
-        {
-            "a": tune.grid_search([1, 2]),
-            "b": tune.choice([{"kind": "x", "lr": tune.loguniform(0.1, 1)}, 3]),
-        }
-    )
-    assert space_text(space) == {
-        "a": "grid_search([1, 2])",
-        "b": "choice([{'kind': 'x', 'lr': loguniform(0.1, 1)}, 3])",
-    }
-
-
 REFUSED = (
     "uniform(1, 0)",
     "loguniform(0, 1)",

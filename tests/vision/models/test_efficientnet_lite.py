@@ -15,13 +15,11 @@ from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import dataset_info, model_info
 from tuner.vision.export.predict import predict
 from tuner.vision.export.read import read_export
-from tuner.vision.norms import shared_over_ranks, unshared_norms
 from tuner.vision.optimizer import depths_below_head
 from tuner.vision.settings import ClassifierSettings, check_settings
 from tuner.vision.transfer import head_of, initial_network, load_weights
 from tuner.vision.weights import weights_named
 
-EXPORTED = ("head", True), ("all", False)
 SIZES = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
 
 
@@ -103,12 +101,6 @@ def test_a_head_of_all_levels_has_gradients_where_pixels_are_equal(weights):
     assert all(p.grad.isfinite().all() for p in network.parameters())
 
 
-def test_norms_are_shared_over_ranks(weights):
-    network = shared_over_ranks(build(weights))
-    assert unshared_norms(network) == []
-    assert network.state_dict().keys() == load_weights(weights.path).keys()
-
-
 @pytest.fixture(scope="module")
 def pets(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pets")
@@ -122,11 +114,13 @@ def settings_for(pets, **changes):
     return {"dataset": pets, "image_size": 33, "batch_size": 8, **shared, **changes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layers", "levels", "kind"),
     [
         ("head", True, "torch-export-pixels"),
-        *(pytest.param(*how, "onnx-pixels", marks=pytest.mark.slow) for how in EXPORTED),
+        ("head", True, "onnx-pixels"),
+        ("all", False, "onnx-pixels"),
     ],
 )
 def test_export_of_pretrained_network_predicts_as_its_file(pets, layers, levels, kind, tmp_path):
