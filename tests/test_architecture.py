@@ -121,6 +121,7 @@ def test_spec_imports_neither_ray_nor_torch() -> None:
 
 def test_driver_imports_no_torch() -> None:
     modules = "tuner.vision.settings, tuner.trial.learner, tuner.trial.trial_process"
+    modules += ", tuner.reporting.tensorboard"
     assert "torch" not in ran(f"import {modules}").modules
 
 

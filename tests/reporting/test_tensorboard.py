@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+from fresh import ran
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import START, Writer, make_folder
@@ -123,6 +124,21 @@ def test_writer_resume_repeats_no_point(folder):
     assert run.Scalars("val/accuracy")[-1].wall_time == START + 104
     assert points(folder, 1, "val/accuracy") == [(1, 0.5), (2, 0.75), (3, 0.5), (4, 0.625)]
     assert points(folder, 1, "best/val_accuracy")[2:] == [(3, 0.75), (4, 0.75)]
+
+
+def test_users_code_gets_all_of_tensorboardx(tmp_path):
+    """It accepts tensors of torch, and its messages do not clash with those of TensorBoard."""
+    code = """
+    import sys
+    import tuner.reporting.tensorboard
+    import tensorboardX, torch
+    with tensorboardX.SummaryWriter(sys.argv[1]) as writer:
+        writer.add_scalar("loss", torch.tensor(1.5), 1)
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    print(EventAccumulator(sys.argv[1]).Reload().Scalars("loss")[0].value)
+    print(tensorboardX.proto.event_pb2.__name__)
+    """
+    assert ran(code, tmp_path).stdout == "1.5\ntensorboardX.proto.event_pb2"
 
 
 def test_writer_follows_no_link(folder, tmp_path, caplog):

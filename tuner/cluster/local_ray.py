@@ -35,7 +35,6 @@ OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets ar
 
 _NOT_STARTED = "Ray did not start on this machine"
 _GIVE_UP_S = "10"  # for a raylet whose GCS has died while the driver joins
-_FOR_THE_DRIVER = ("ray.tune", "tensorboard.plugins.hparams.metadata")
 _POLL_S = 0.5
 _GRACE_S = 1.0  # for an error that says more, of a Ray that does not start
 
@@ -123,7 +122,7 @@ def free_port() -> Iterator[int]:
 @contextmanager
 def _imports_meanwhile() -> Iterator[None]:
     """Import what the driver will need and Ray's start does not."""
-    thread = threading.Thread(target=lambda: [*map(importlib.import_module, _FOR_THE_DRIVER)])
+    thread = threading.Thread(target=importlib.import_module, args=["ray.tune"])
     thread.start()
     try:
         yield

@@ -8,9 +8,9 @@ Scalars are appended to one file for each start of the search. The trial's row i
 a small file that is replaced whenever the status changes: TensorBoard keeps the first of two equal
 tags in a file. TensorBoard finds the columns itself, from the rows of all trials.
 
-TensorBoard's EventFileWriter has a file, a queue and a thread for each trial. Here a report is one
-record, appended at once, so that thousands of paused trials need no descriptor, and a kill tears no
-other record.
+tensorboardX writes the records. Its SummaryWriter has a file, a queue and a thread for each trial.
+Here a report is one record, appended at once, so that thousands of paused trials need no
+descriptor, and a kill tears no other record.
 """
 
 from __future__ import annotations
@@ -20,21 +20,12 @@ import logging
 import os
 import re
 import socket
+import sys
 from collections.abc import Mapping
-from io import BytesIO
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from typing import Any
-
-from tensorboard.compat.proto.event_pb2 import Event as EventMessage
-from tensorboard.compat.proto.event_pb2 import SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.plugins.hparams import metadata
-from tensorboard.plugins.hparams.plugin_data_pb2 import (
-    HParamsPluginData,
-    SessionEndInfo,
-    SessionStartInfo,
-)
-from tensorboard.summary.writer.record_writer import RecordWriter
+from types import SimpleNamespace
+from typing import Any, BinaryIO
 
 from tuner.experiment import events
 from tuner.experiment.files import make_folder, open_plain
@@ -47,9 +38,35 @@ from tuner.spec.space.domains import Choice, Space
 from tuner.spec.space.spaces import walk
 from tuner.wording import printable
 
+
+def _defer_package(name: str) -> None:
+    """Let the package's submodules be imported without its `__init__`.
+
+    That runs at the first other attribute: for the code of a user that takes `SummaryWriter`.
+    """
+    spec: Any = find_spec(name)
+    package: Any = module_from_spec(spec)
+
+    def load(attribute: str) -> Any:
+        del package.__getattr__
+        spec.loader.exec_module(package)
+        return getattr(package, attribute)
+
+    package.__getattr__ = load
+    sys.modules.setdefault(name, package)
+
+
+# Its `__init__` imports torch: 1.2 s and 180 MB. Tried with tensorboardX 2.6.2.2 to 2.6.5
+_defer_package("tensorboardX")
+
+from tensorboardX.proto.event_pb2 import Event  # noqa: E402
+from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData  # noqa: E402
+from tensorboardX.record_writer import RecordWriter, register_writer_factory  # noqa: E402
+
 _log = logging.getLogger(__name__)
 PREFIX = "events.out.tfevents."
 HPARAMS = f"{PREFIX}0000000000.hparams"  # read before all others
+_NO_DATA = {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{}]}}  # of a value that has only metadata
 # In TensorBoard's Status unknown is 0, success 1, failure 2, running 3
 _SESSION = {
     events.RUNNING: 3,
@@ -62,6 +79,8 @@ _OF_THE_SYSTEM = frozenset(
     (*MEASURED, "data_s", "images_per_s", "latency_ms", "micro_batch_size", "parameters")
 )
 _VERSION = "brain.Event:2"
+_APPENDING = "tuner-append"  # for paths that a RecordWriter appends to, where it would truncate
+_LARGEST_WRITE = 1 << 20
 _NOT_IN_A_TAG = re.compile(r"[^-/\w.]")
 
 
@@ -100,28 +119,21 @@ class TensorBoardWriter:
     def _show(self, trial: TrialRecord) -> None:
         """Write the current row of a trial in the HPARAMS tab."""
         config = {"seed": self._seed if trial.seed is None else trial.seed, **trial.config}
-        start = SessionStartInfo(start_time_secs=trial.started)
+        started = HParamsPluginData(session_start_info={"start_time_secs": trial.started})
         for name, value in hparams_row(config, trial.status, self._texts).items():
             field = {bool: "bool_value", str: "string_value"}.get(type(value), "number_value")
-            setattr(start.hparams[name], field, value)
-        end = SessionEndInfo(status=_SESSION[trial.status], end_time_secs=trial.ended or 0)
-        contents = {
-            metadata.SESSION_START_INFO_TAG: HParamsPluginData(session_start_info=start),
-            metadata.SESSION_END_INFO_TAG: HParamsPluginData(session_end_info=end),
-        }
-        values = [
-            Summary.Value(
-                tag=tag,
-                tensor=metadata.NULL_TENSOR,  # what a value has that only carries metadata
-                metadata=metadata.create_summary_metadata(content),
-            )
-            for tag, content in contents.items()
-        ]
+            setattr(started.session_start_info.hparams[name], field, value)
+        end = {"status": _SESSION[trial.status], "end_time_secs": trial.ended or 0}
+        ended = HParamsPluginData(session_end_info=end)
+        row = Event(wall_time=trial.started)
+        for name, content in {"start": started, "end": ended}.items():
+            data = {"plugin_name": "hparams", "content": content.SerializeToString()}
+            tag = f"_hparams_/session_{name}_info"
+            row.summary.value.add(tag=tag, tensor=_NO_DATA, metadata={"plugin_data": data})
         file = self._run(trial.trial_id) / HPARAMS
         partial = file.with_name("tensorboard.partial")  # no name that TensorBoard would read
-        row = _record(wall_time=trial.started, summary=Summary(value=values))
         partial.unlink(missing_ok=True)  # never followed, should it be a link
-        append(partial, _record(wall_time=trial.started, file_version=_VERSION) + row)
+        append(partial, [Event(wall_time=trial.started, file_version=_VERSION), row])
         partial.replace(file)  # a reader sees the old content or the new
 
     def _report(self, event: events.Event) -> None:
@@ -130,27 +142,24 @@ class TensorBoardWriter:
         best = self._history.trials[trial_id].best
         if self._metric in metrics and best is not None:
             scalars[_clean(f"best/{self._metric}")] = best.value
-        data = b""
-        if trial_id not in self._files:
-            data = self._begin(trial_id, epoch, event["time"])
+        begin = [] if trial_id in self._files else self._begin(trial_id, epoch, event["time"])
         # A float beyond 32 bits becomes infinite, as in every event file
-        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
-        data += _record(wall_time=event["time"], step=epoch, summary=Summary(value=values))
-        append(self._files[trial_id], data)
+        values = [{"tag": tag, "simple_value": value} for tag, value in scalars.items()]
+        report = Event(wall_time=event["time"], step=epoch, summary={"value": values})
+        append(self._files[trial_id], [*begin, report])
 
-    def _begin(self, trial_id: str, epoch: int, time: float) -> bytes:
+    def _begin(self, trial_id: str, epoch: int, time: float) -> list[Event]:
         """Choose the trial's file; the records before the first report of this process."""
         run = self._run(trial_id)
         files = {path.name for path in run.iterdir() if path.name.startswith(PREFIX)}
         # Readers take a run's files in order of their names
         file = run / f"{PREFIX}{int(time):010}.{socket.gethostname()}"
-        data = b"" if file.exists() else _record(wall_time=time, file_version=_VERSION)
+        records = [] if file.exists() else [Event(wall_time=time, file_version=_VERSION)]
         if files - {HPARAMS}:
             # Removes points from this step on: an earlier run may have got further than its journal
-            start = SessionLog(status=SessionLog.START)
-            data += _record(wall_time=time, step=epoch, session_log=start)
+            records.append(Event(wall_time=time, step=epoch, session_log={"status": "START"}))
         self._files[trial_id] = file
-        return data
+        return records
 
     def _run(self, trial_id: str) -> Path:
         run = logdir(self._folder) / trial_id
@@ -216,14 +225,18 @@ def _clean(tag: str) -> str:
     return _NOT_IN_A_TAG.sub("_", tag)
 
 
-def append(path: Path, data: bytes) -> None:
-    """Append `data` to the file by one write; the file is created if it is missing."""
+def append(path: Path, records: list[Event]) -> None:
+    """Append the records to the file by one write; the file is created if it is missing."""
+    writer = RecordWriter(f"{_APPENDING}:{path}")
+    for record in records:
+        writer.write(record.SerializeToString())
+    writer.close()
+
+
+def _open_to_append(url: str) -> BinaryIO:
+    path = Path(url.removeprefix(f"{_APPENDING}:"))
     descriptor = open_plain(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    with os.fdopen(descriptor, "ab", buffering=0) as file:
-        file.write(data)
+    return os.fdopen(descriptor, "ab", buffering=_LARGEST_WRITE)
 
 
-def _record(**event: Any) -> bytes:
-    buffer = BytesIO()
-    RecordWriter(buffer).write(EventMessage(**event).SerializeToString())
-    return buffer.getvalue()
+register_writer_factory(_APPENDING, SimpleNamespace(open=_open_to_append))
