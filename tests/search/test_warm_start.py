@@ -158,8 +158,8 @@ def test_load_warm_start_saves_it_in_the_folder(snapshot, earlier):
     assert load_warm_start(spec_of(earlier, name="third", warm_start=None)) is None
 
 
-def add_experiment(storage, name, lrs, **spec):
-    """An experiment on other data, whose values fall in the order of `lrs`."""
+def add_experiment(storage, name, lrs, *, curves=None, **spec):
+    """An experiment on other data. curves: values of each trial; None: they fall with `lrs`."""
     fields = {
         "search": {"strategy": "random", "space": SPACE},
         "training": {**TRAINING, "dataset": name},
@@ -167,8 +167,9 @@ def add_experiment(storage, name, lrs, **spec):
     }
     writer = Writer(make_folder(storage / name, **fields))
     for number, lr in enumerate(lrs):
-        metrics = {fields.get("metric", "val_accuracy"): 0.9 - number / 10}
-        writer.trial(number, [metrics] * 2, config={"lr": lr, "momentum": 0.5})
+        values = curves[number] if curves else [0.9 - number / 10] * 2
+        reports = [{fields.get("metric", "val_accuracy"): value} for value in values]
+        writer.trial(number, reports, config={"lr": lr, "momentum": 0.5})
     writer.end()
 
 
@@ -184,6 +185,15 @@ def test_several_experiments_begin_the_search_with_their_best_configs(snapshot, 
     snapshot("\n".join(warm_start.notes))
     few = warm_start_of(spec_of(earlier, warm_start=["other", "wide"]))
     assert few.portfolio == warm_start.portfolio[:1]  # a quarter of 4 trials
+
+
+@pytest.mark.parametrize(("choose", "best"), [("estimate", 0.2), ("best_epoch", 0.02)])
+def test_several_experiments_choose_their_best_as_they_were_recorded(earlier, choose, best):
+    objective = {"metric": "val_accuracy", "mode": "max", "choose": choose}
+    curves = [[0.7] * 19 + [0.66], [*[0.5] * 10, 0.9, *[0.5] * 8, 0.68]]  # steady and lucky
+    add_experiment(earlier.parent, "other", [0.2, 0.02], curves=curves, objective=objective)
+    portfolio = warm_start_of(spec_of(earlier, warm_start=["first", "other"])).portfolio
+    assert [config["lr"] for config in portfolio] == [best]
 
 
 @pytest.mark.parametrize("strategy", ["random", "hyperopt", "bohb", "bayesopt", "mixed"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat, TypeAdapter
 
 from tuner.errors import Fault, SpecError, TunerError, UsageError, translate_error
+from tuner.experiment.estimate import curve_of
 from tuner.experiment.events import ENDED, FAILED
 from tuner.experiment.files import WARM_START, read_json
 from tuner.experiment.folder import ExperimentFolder
@@ -135,7 +136,8 @@ def _of_several(spec: ExperimentSpec) -> tuple[WarmStart, bool]:
     Trials that would be trained the same here count as this search's. Of the other trials the best
     of each experiment may be in the portfolio.
     """
-    sources: dict[Path, tuple[WarmTrial, ...]] = {}
+    sources: dict[Path, list[tuple[dict[str, Value], float | None]]] = {}
+    tried: tuple[WarmTrial, ...] = ()
     notes: list[str] = []
     for folder in _folders(spec):
         try:
@@ -147,15 +149,30 @@ def _of_several(spec: ExperimentSpec) -> tuple[WarmStart, bool]:
             continue
         used = f"{folder.name}: {len(trials)} of the {count} finished trials match"
         notes.append("; ".join([used, *match.changes()]))
-        if any(trial.values and not trial.failed for trial in trials):
-            sources[folder] = trials
-    tried = tuple(trial for trials in sources.values() for trial in trials if trial.tried)
+        objective = spec.objective.model_copy(update={"choose": results.objective.choose})
+        scored = [
+            (trial.config, curve_of(trial.values, objective).estimate)
+            for trial in trials
+            if trial.values and not trial.failed
+        ]
+        if scored:
+            sources[folder] = scored
+            tried += tuple(trial for trial in trials if trial.tried)
     if tried:
         verb = "are not tried again" if spec.search.skips else "count as trials of this search"
         notes.insert(0, f"{amount_of(len(tried), 'trial')} of the same task {verb}")
     portfolio: tuple[dict[str, Value], ...] = ()
     if not isinstance(spec.search, GridSettings):
-        portfolio = _portfolio_of(spec, sources.values(), tried)
+        from tuner.search.searchers._portfolio import order_leaders  # scipy
+
+        here = {config_key(trial.config) for trial in tried}
+        size = min(_FIRST, math.ceil((spec.search.trials(spec.num_samples) or MAX_COUNT) / 4))
+        leaders = order_leaders(
+            sources.values(),
+            Encoding(spec.search.space),
+            offers=lambda config: config_key(config) not in here and spec.search.gives(config),
+        )
+        portfolio = tuple(leaders[:size])
         if portfolio or not tried:
             first = f"{amount_of(len(portfolio), 'config')} of"
             notes.insert(0, f"{first} {amount_of(len(sources), 'experiment')} begin the search")
@@ -174,32 +191,6 @@ def _folders(spec: ExperimentSpec) -> Iterable[Path]:
         else:
             folders[find_experiment(name, spec.storage)] = None
     return folders
-
-
-def _portfolio_of(
-    spec: ExperimentSpec, sources: Iterable[Sequence[WarmTrial]], tried: Iterable[WarmTrial]
-) -> tuple[dict[str, Value], ...]:
-    """The configs to try first, of trials that would be trained otherwise here.
-
-    tried: the trials that would be trained the same; their configs are not tried again.
-    """
-    from tuner.search.searchers._portfolio import Source, portfolio  # scipy
-
-    known_here = {config_key(trial.config) for trial in tried}
-    tasks = []
-    for trials in sources:
-        known = [trial for trial in trials if trial.values and not trial.failed]
-        task = Source(
-            [trial.config for trial in known],
-            [{epoch: spec.objective.sign * value for epoch, value in t.values} for t in known],
-            [
-                config_key(trial.config) not in known_here and spec.search.gives(trial.config)
-                for trial in known
-            ],
-        )
-        tasks.append(task)
-    size = min(_FIRST, math.ceil((spec.search.trials(spec.num_samples) or MAX_COUNT) / 4))
-    return tuple(portfolio(tasks, Encoding(spec.search.space), size))
 
 
 def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:

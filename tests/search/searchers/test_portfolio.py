@@ -1,8 +1,10 @@
 """A portfolio: which configs of earlier searches a new one tries first, and in which order."""
 
+import math
+
 import numpy as np
 
-from tuner.search.searchers._portfolio import Source, greedy, portfolio, predicted_ranks
+from tuner.search.searchers._portfolio import greedy, order_leaders, predicted_ranks
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.parsing import parse_space
 
@@ -10,13 +12,9 @@ SPACE = Encoding(parse_space({"x": "uniform(0, 1)", "kind": "choice(['a', 'b', '
 POINTS = [{"x": n / 11, "kind": "abc"[n % 3]} for n in range(12)]
 
 
-def source(best, *, scale=1.0, offered=lambda config: True, configs=POINTS):
-    """A search in which the configs near x = `best` won; half of its trials were stopped."""
-    ends = [scale * abs(config["x"] - best) for config in configs]
-    curves = [
-        {1: end + scale} | ({} if number % 2 else {2: end}) for number, end in enumerate(ends)
-    ]
-    return Source(configs, curves, [offered(config) for config in configs])
+def source(best, *, scale=1.0):
+    """A search in which the configs near x = `best` won."""
+    return [(config, scale * abs(config["x"] - best)) for config in POINTS]
 
 
 def test_greedy_takes_the_best_on_average_and_then_what_it_lacks():
@@ -34,23 +32,27 @@ def test_predicted_ranks_are_the_share_of_better_trials():
     assert near < 0.2 < middle < 0.8 < far
 
 
-def test_portfolio_has_the_best_config_of_each_source_once():
+def leaders_of(*sources, offers=lambda config: True, encoding=SPACE):
+    return order_leaders(sources, encoding, offers=offers)
+
+
+def test_order_leaders_has_the_best_config_of_each_source_once():
     sources = [source(0.1), source(0.1), source(0.9)]
-    configs = portfolio(sources, SPACE, 8)
+    configs = leaders_of(*sources)
     assert [round(config["x"] * 11) for config in configs] == [1, 10]
-    assert configs == portfolio([source(0.1, scale=1e6), *sources[1:]], SPACE, 8)
-    assert portfolio(sources, SPACE, 1) == configs[:1]
+    assert configs == leaders_of(source(0.1, scale=1e6), *sources[1:])
 
 
-def test_portfolio_leaves_out_what_is_not_offered():
-    sources = [source(0.1, offered=lambda config: config["kind"] != "b"), source(0.9)]
-    configs = portfolio(sources, SPACE, 8)
+def test_order_leaders_leaves_out_what_is_not_offered():
+    configs = leaders_of(source(0.1), source(0.9), offers=lambda config: config != POINTS[1])
     assert sorted(config["x"] for config in configs) == [2 / 11, 10 / 11]
-    assert portfolio([source(0.1, offered=lambda config: False)], SPACE, 8) == []
+    assert leaders_of(source(0.1), offers=lambda config: False) == []
 
 
-def test_portfolio_needs_no_more_than_a_trial():
-    sources = [source(0.5, configs=[POINTS[n]]) for n in (0, 1)]
-    assert portfolio(sources, SPACE, 8) == POINTS[:2]
-    constant = Source([{"x": 1}], [{1: 0.5}], [True])
-    assert portfolio([constant, constant], Encoding({"x": 1}), 8) == [{"x": 1}]
+def test_order_leaders_has_no_config_whose_worth_is_no_number():
+    assert leaders_of([(POINTS[0], math.nan), (POINTS[1], 1.0)]) == [POINTS[1]]
+
+
+def test_order_leaders_needs_no_more_than_a_trial():
+    trial = ({"x": 1}, 0.5)
+    assert leaders_of([trial], [trial], encoding=Encoding({"x": 1})) == [{"x": 1}]

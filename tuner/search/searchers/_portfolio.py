@@ -8,51 +8,44 @@ Feurer et al., "Auto-Sklearn 2.0" (2022), on ranks that the models predict.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from tuner.search.curves import bounded
 from tuner.search.searchers._bayesopt import Features, at_most, blas, targets
 from tuner.search.searchers._gaussian import GaussianProcess
-from tuner.search.searchers._observations import expected_losses
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
 from tuner.spec.space.spaces import config_key
 
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """N trials of an earlier search, at least one: their configs and losses at each epoch.
-
-    offered: whether a config may be in the portfolio.
-    """
-
-    configs: Sequence[dict[str, Value]]
-    curves: Sequence[Mapping[int, float]]
-    offered: Sequence[bool]
+# The trials of an earlier search, at least one: config, and what it is worth, as a loss
+Source = Sequence[tuple[dict[str, Value], float | None]]
 
 
-def portfolio(sources: Sequence[Source], encoding: Encoding, size: int) -> list[dict[str, Value]]:
-    """At most `size` configs: the best that each source offers, in the order of `greedy`."""
+def order_leaders(
+    sources: Iterable[Source], encoding: Encoding, *, offers: Callable[[dict[str, Value]], bool]
+) -> list[dict[str, Value]]:
+    """The best config of each source that `offers` allows, each once, in the order of `greedy`."""
     tasks: list[tuple[Array, Array]] = []
     leaders: dict[str, tuple[dict[str, Value], Array]] = {}
     for source in sources:
-        u_ND = encoding.snap(np.array([encoding.encode(config) for config in source.configs]))
-        loss_N = expected_losses(source.curves)
+        configs = [config for config, _ in source]
+        u_ND = encoding.snap(np.array([encoding.encode(config) for config in configs]))
+        losses = np.array([loss for _, loss in source], dtype=float)
+        loss_N = bounded(np.nan_to_num(losses, nan=np.inf))
         tasks.append((u_ND, loss_N))
-        offered = np.flatnonzero(source.offered)
+        offered = np.flatnonzero([offers(config) for config in configs])
         if len(offered):
             best = int(offered[loss_N[offered].argmin()])
-            config = source.configs[best]
-            leaders.setdefault(config_key(config), (config, u_ND[best]))
+            leaders.setdefault(config_key(configs[best]), (configs[best], u_ND[best]))
     configs = [config for config, _ in leaders.values()]
     if len(configs) < 2:
         return configs
     points = [u_D for _, u_D in leaders.values()]
     with blas().limit(limits=1, user_api="blas"):
         ranks = [predicted_ranks(encoding, *task, np.array(points)) for task in tasks]
-    return [configs[m] for m in greedy(np.array(ranks))[:size]]
+    return [configs[m] for m in greedy(np.array(ranks))]
 
 
 def predicted_ranks(encoding: Encoding, u_ND: Array, loss_N: Array, u_MD: Array) -> Array:
