@@ -6,6 +6,7 @@ Each equals a plain reading of what the trials have reported.
 import io
 import json
 from dataclasses import replace
+from functools import partial
 from math import isclose
 from typing import ClassVar
 
@@ -69,6 +70,25 @@ def leaders_of(story, most):
     return list(firsts.values())[:most]
 
 
+def retrain(spec, trials, content, **fails):
+    """The experiment that retrains, as its trials (whether completed, reports) have gone.
+
+    content: the bytes of a trial's checkpoint of an epoch. fails: how the other trials end.
+    """
+    ExperimentFolder(spec.folder).create(describe(spec))
+    writer = Writer(spec.folder)
+    for number, (is_completed, reports) in enumerate(trials):
+        leader, seed = divmod(number, len(spec.search.seeds))
+        varied = {"config": spec.search.configs[leader], "seed": spec.search.seeds[seed]}
+        writer.add("trial_started", trial_id=f"{number:05}", **varied)
+        for epoch, report in enumerate(reports, 1):
+            writer.add("result", trial_id=f"{number:05}", epoch=epoch, metrics=report)
+            writer.checkpoint(f"{number:05}", epoch, content(number, epoch))
+        ended = {"status": "completed"} if is_completed else fails
+        writer.add("trial_ended", trial_id=f"{number:05}", **ended)
+    writer.end()
+
+
 RETRAINED = st.tuples(st.booleans(), st.lists(REPORT, max_size=3))  # completed, its reports
 
 
@@ -91,28 +111,15 @@ def test_confirmation_chooses_what_a_plain_reading_chooses(
     assert [*spec.confirms.values] == [value for _, value in leaders]
     assert [*spec.search.configs] == [config_of(story, number) for number, _ in leaders]
     assert spec.search.seeds == tuple(range(2, 2 + seeds))
-    ExperimentFolder(spec.folder).create(describe(spec))
+    trials = retrained[: len(leaders) * seeds]
+    retrain(spec, trials, state, status="failed", error={"kind": "nan", "message": "m"})
     link(search, spec.name)
-    writer = Writer(spec.folder)
     values = [{} for _ in leaders]  # of each leader: trial number -> its best value that counts
-    trials = [retrained[number] for number in range(len(leaders) * seeds)]
     for number, (is_completed, reports) in enumerate(trials):
-        leader, seed = divmod(number, seeds)
-        config = spec.search.configs[leader]
-        trial_id = f"{number:05}"
-        writer.add("trial_started", trial_id=trial_id, config=config, seed=spec.search.seeds[seed])
-        for epoch, report in enumerate(reports, 1):
-            writer.add("result", trial_id=trial_id, epoch=epoch, metrics=report)
-            writer.checkpoint(trial_id, epoch, state(number, epoch))
-        how = {"status": "completed"}
-        if not is_completed:
-            how = {"status": "failed", "error": {"kind": "nan", "message": "m"}}
-        writer.add("trial_ended", trial_id=trial_id, **how)
         counted = story.counted(reports)
         if is_completed and counted:
             worth, epoch, loss = story.named(counted)
-            values[leader][number] = loss, epoch, round(worth, 12)
-    writer.end()
+            values[number // seeds][number] = loss, epoch, round(worth, 12)
 
     def rank(leader):
         mean = sum(value for value, *_ in values[leader].values()) / len(values[leader])
@@ -168,25 +175,6 @@ def test_refit_trains_what_a_plain_reading_finds(story, folds, number, tmp_path_
         None,
         (),
     )
-
-
-def retrain(spec, trials, content):
-    """The experiment that retrains, as its trials (whether completed, reports) have gone.
-
-    content: the bytes of a trial's checkpoint of an epoch.
-    """
-    ExperimentFolder(spec.folder).create(describe(spec))
-    writer = Writer(spec.folder)
-    for number, (is_completed, reports) in enumerate(trials):
-        leader, seed = divmod(number, len(spec.search.seeds))
-        varied = {"config": spec.search.configs[leader], "seed": spec.search.seeds[seed]}
-        writer.add("trial_started", trial_id=f"{number:05}", **varied)
-        for epoch, report in enumerate(reports, 1):
-            writer.add("result", trial_id=f"{number:05}", epoch=epoch, metrics=report)
-            writer.checkpoint(f"{number:05}", epoch, content(number, epoch))
-        status = "completed" if is_completed else "interrupted"
-        writer.add("trial_ended", trial_id=f"{number:05}", status=status)
-    writer.end()
 
 
 class AllData(Declaration):
@@ -260,7 +248,8 @@ def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
             reports = [{"epochs_trained": float(epoch + 1)} for epoch in range(spec.epochs)]
             trials = [(done, reports if done else reports[:-1]) for done in act["completed"]]
             kind = len(refits)
-            retrain(spec, trials, lambda number, epoch, kind=kind: state(number, epoch, kind))
+            content = partial(lambda kind, number, epoch: state(number, epoch, kind), kind)
+            retrain(spec, trials, content, status="interrupted")
             if act["is_linked"]:
                 link(results, spec.name, REFITTED)
             of = spec.refits.name, int(spec.refits.trial_id), spec.refits.epoch

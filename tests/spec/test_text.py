@@ -5,30 +5,9 @@ from typing import Any
 import pytest
 
 from tuner.errors import SpecError
-from tuner.spec.experiment import build_spec
 from tuner.spec.text import LONGEST_NUMBER, override, read_mapping, read_value, with_strategy
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
-
-
-def test_override_sets_fields_by_path():
-    raw = override(
-        MINIMAL,
-        [
-            "search.space.lr=loguniform(1e-5, 1e-2)",
-            "search.space.b=choice([16, 32])",
-            "scheduler.max_t=30",
-            "training.lr_schedule=one_cycle",
-            "seed=7",
-        ],
-    )
-    spec = build_spec(raw)
-    assert str(spec.search.space["lr"]) == "loguniform(1e-05, 0.01)"
-    assert str(spec.search.space["b"]) == "choice([16, 32])"
-    assert spec.scheduler is not None
-    assert (spec.scheduler.max_t, spec.seed) == (30, 7)
-    assert spec.training == {"lr_schedule": "one_cycle"}
-    assert MINIMAL["search"]["space"] == {"lr": "uniform(0, 1)"}
 
 
 @pytest.mark.parametrize("wrong", ["seed", "=3", ".=3", "num_samples.x=3", "seed=[1"])

@@ -164,7 +164,8 @@ def test_a_head_on_networks_side_by_side_is_handed_over_whole(pets, tmp_path):
     settings = settings_for(pets, model="efficientnet_lites", fit_head=False, width=None)
     del settings["batch_size"]
     config = {"weight_decay": 0.3, "batch_size": 8}
-    how = {"train_layers": "head", "optimizer": "lbfgs", "crops_per_image": 1, "crop_scale": 0.5}
+    how = {"train_layers": "head", "optimizer": "lbfgs", "levels": True}
+    how |= {"crops_per_image": 1, "crop_scale": 0.5}
     results = trained(tmp_path / "results/pets", configs=[config], **settings, **how)
     folder = results.export(tmp_path / "model")
     rows = predict(folder, [pets.removeprefix("folder:")])
