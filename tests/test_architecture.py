@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections.abc import Mapping
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -20,12 +19,12 @@ testing __main__ cli service search reporting cluster vision trial experiment sp
 LEAVES = "errors wording process places ray_compat shipped".split()  # noqa: SIM905
 
 
-def name_of(path: Path) -> str:
+def name_of(path):
     name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
     return name if name.partition(".")[0] == "tuner" else f"{SHIPPED}.{name}"
 
 
-def files_of(root: Path) -> dict[str, Path]:
+def files_of(root):
     """Where each module of a checkout is."""
     paths = [path for top in OURS for path in sorted((root / top).rglob("*.py"))]
     return {name_of(path.relative_to(root)): path for path in paths}
@@ -37,7 +36,7 @@ FILES = files_of(ROOT)
 TEXTS = {name: path.read_text() for name, path in FILES.items()}
 
 
-def imports_of(name: str, files: Mapping[str, Path] = FILES) -> set[str]:
+def imports_of(name, files=FILES):
     """The modules of ours that `name` imports, anywhere in it, and be it for types alone."""
     imported: set[str] = set()
     for node in ast.walk(ast.parse(files[name].read_text())):
@@ -51,30 +50,30 @@ def imports_of(name: str, files: Mapping[str, Path] = FILES) -> set[str]:
 
 
 @cache
-def imports_here(name: str) -> set[str]:
+def imports_here(name):
     return imports_of(name)
 
 
 IMPORTS_RAY = re.compile(r"^\s*(import|from) ray\b", re.MULTILINE)
 
 
-def room_of(name: str) -> str:
+def room_of(name):
     return name.split(".")[1]
 
 
-def below(prefix: str) -> list[str]:
+def below(prefix):
     """The names of all modules that begin so, except `tuner` itself."""
     return [name for name in FILES if name.startswith(prefix) and name != "tuner"]
 
 
-def test_packages_import_only_lower_layers() -> None:
+def test_packages_import_only_lower_layers():
     for name in below("tuner"):
         lower = LAYERS[LAYERS.index(room_of(name)) :] if room_of(name) in LAYERS else []
         rooms = {room_of(other) for other in imports_here(name) if other != "tuner"}
         assert rooms <= {*lower, *LEAVES}, name
 
 
-def test_only_command_line_and_contracts_import_the_classifier_or_the_face() -> None:
+def test_only_command_line_and_contracts_import_the_classifier_or_the_face():
     for name in below("tuner"):
         imports = {other.partition(".")[2].partition(".")[0] for other in imports_here(name)}
         assert room_of(name) in ("cli", "testing", "vision") or "vision" not in imports, name
@@ -82,36 +81,36 @@ def test_only_command_line_and_contracts_import_the_classifier_or_the_face() -> 
         assert is_above or "tuner" not in imports_here(name), name
 
 
-def test_there_is_no_import_cycle() -> None:
+def test_there_is_no_import_cycle():
     TopologicalSorter({name: imports_here(name) for name in below("tuner")}).prepare()
 
 
-def test_the_classifier_needs_no_ray() -> None:
+def test_the_classifier_needs_no_ray():
     modules = below("tuner.vision")
     assert modules
     assert not [name for name in modules if IMPORTS_RAY.search(TEXTS[name])]
 
 
-def test_search_spaces_do_not_import_tuner() -> None:
+def test_search_spaces_do_not_import_tuner():
     modules = below(f"{SHIPPED}.search_spaces")
     assert modules
     assert not [name for name in modules if imports_here(name)]
 
 
-def test_experiments_import_only_the_face_and_search_spaces() -> None:
+def test_experiments_import_only_the_face_and_search_spaces():
     for name in below(f"{SHIPPED}.experiments."):
         spaces = {o for o in imports_here(name) if o.startswith(f"{SHIPPED}.search_spaces")}
         assert imports_here(name) - spaces == {"tuner"}, name
 
 
-def test_every_search_space_is_searched_by_an_experiment_that_ships() -> None:
+def test_every_search_space_is_searched_by_an_experiment_that_ships():
     experiments = "".join(TEXTS[name] for name in below(f"{SHIPPED}.experiments."))
     for name in below(f"{SHIPPED}.search_spaces."):
         for space in re.findall(r"^([A-Z]\w+) = ", TEXTS[name], re.MULTILINE):
             assert re.search(rf"^from {name} import .*\b{space}\b", experiments, re.MULTILINE)
 
 
-def test_spec_imports_neither_ray_nor_torch() -> None:
+def test_spec_imports_neither_ray_nor_torch():
     beyond = {"tuner.spec.space.encoding"}
     modules = [n for n in FILES if n.startswith("tuner.spec") and n not in beyond]
     modules += ["tuner.vision.declaration", "tuner.experiment.resolve"]
@@ -119,30 +118,30 @@ def test_spec_imports_neither_ray_nor_torch() -> None:
     assert not loaded & {"ray", "torch", "pandas", "sklearn", "hyperopt", "optuna"}
 
 
-def test_driver_imports_no_torch() -> None:
+def test_driver_imports_no_torch():
     modules = "tuner.vision.settings, tuner.trial.learner, tuner.trial.trial_process"
     modules += ", tuner.reporting.tensorboard"
     assert "torch" not in ran(f"import {modules}").modules
 
 
-def test_plan_imports_neither_numpy_nor_cluster() -> None:
+def test_plan_imports_neither_numpy_nor_cluster():
     shown = "tuner.cli.validate, tuner.spec.plan, tuner.reporting.plan_text"
     loaded = ran(f"import {shown}").modules
     assert not loaded & {"numpy", "tuner.cluster.connect"}
 
 
-def test_command_line_imports_nothing_heavy() -> None:
+def test_command_line_imports_nothing_heavy():
     heavy = {"ray", "torch", "pandas", "numpy", "sklearn", "pydantic", "rich", "yaml"}
     heavy |= {"fastapi", "starlette", "uvicorn"}
     assert not ran("import tuner.cli.main").modules & heavy
 
 
-def test_results_are_read_without_ray_and_torch() -> None:
+def test_results_are_read_without_ray_and_torch():
     loaded = ran("import tuner.experiment.results.results, tuner.reporting.experiment_text").modules
     assert not loaded & {"ray", "torch"}
 
 
-def test_a_learner_trains_with_no_ray() -> None:
+def test_a_learner_trains_with_no_ray():
     loaded = ran(
         "from tuner.vision.image_classifier import ImageClassifier as C; "
         "C({}, {'model': 'cnn', 'dataset': 'digits', 'epochs': 1, 'width': 2}).step()"
@@ -159,7 +158,7 @@ UNTESTED_BY_NAME = {
 }
 
 
-def test_every_module_has_test_of_same_name() -> None:
+def test_every_module_has_test_of_same_name():
     for name in FILES.keys() - {*below(f"{SHIPPED}.")}:
         path = FILES[name].relative_to(ROOT)
         if path.name != "__init__.py":
@@ -178,14 +177,14 @@ OTHERS_PRIVATE_NAME = re.compile(
 )
 
 
-def test_only_ray_compat_uses_internals_of_ray() -> None:
+def test_only_ray_compat_uses_internals_of_ray():
     for name in FILES.keys() - {*below("tuner.ray_compat")}:
         code = re.sub(r"ray\.__version__|(import|from) tuner\S*", "", TEXTS[name])
         assert not [match.group() for match in RAYS_INTERNALS.finditer(code)], name
         assert not (IMPORTS_RAY.search(code) and OTHERS_PRIVATE_NAME.findall(code)), name
 
 
-def test_helpers_live_with_their_concept() -> None:
+def test_helpers_live_with_their_concept():
     vague = re.compile(r"(?:utils?|helpers?|common|misc)\.py")
     ours = [path for top in (*OURS, "tests", "benchmarks") for path in (ROOT / top).rglob("*.py")]
     assert not [path for path in ours if vague.match(path.name)]

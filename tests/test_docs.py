@@ -6,7 +6,6 @@ tests/integration/test_docs.py runs the commands that start a search.
 import json
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -111,12 +110,12 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_page_figures_equal_code(name: str) -> None:
+def test_page_figures_equal_code(name):
     assert [figure for figure in FIGURES[name] if figure not in WORDS[name]] == []
 
 
 @pytest.mark.parametrize("name", ["moving", "troubleshooting"])
-def test_page_keys_and_options_exist(name: str) -> None:
+def test_page_keys_and_options_exist(name):
     text = PAGES[name].text
     if name == "moving":  # the right columns of its tables
         text = "\n".join(re.findall(r"^\|[^|]*\| (.*) \|$", text, re.MULTILINE))
@@ -132,7 +131,7 @@ def test_page_keys_and_options_exist(name: str) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def here(tmp_path, monkeypatch):
     """A working directory, on the import path while the test runs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
@@ -141,7 +140,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def running(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExperimentFolder]:
+def running(here, monkeypatch):
     """A search that runs, of which nobody awaits an answer."""
     monkeypatch.setattr(control, "_answer", lambda *arguments: None)
     space = {"lr": "loguniform(0.0001, 1)", "batch_size": "choice([32, 64])"}
@@ -152,7 +151,7 @@ def running(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExperimentF
     writer.journal.close()
 
 
-def test_advice_page_has_a_row_for_every_kind() -> None:
+def test_advice_page_has_a_row_for_every_kind():
     sources = Path(finding.__file__).parent.glob("*.py")
     code = "".join(path.read_text() for path in sources)
     kinds = re.findall(r"Finding\(\s*\"(\w+)\"", code)
@@ -160,7 +159,7 @@ def test_advice_page_has_a_row_for_every_kind() -> None:
     assert {*rows} == {*kinds} - {"isolation"}
 
 
-def test_control_page_commands_request_every_verb(running: ExperimentFolder) -> None:
+def test_control_page_commands_request_every_verb(running):
     for done in PAGES["control"].run_commands():
         assert "requested; the driver of first has not answered yet" in done.stdout
     controls = [request.control.model_dump(mode="json") for request in requested(running)]
@@ -169,7 +168,7 @@ def test_control_page_commands_request_every_verb(running: ExperimentFolder) -> 
     assert controls[4]["time_budget_s"] == 7200
 
 
-def test_data_page_names_exist_in_code() -> None:
+def test_data_page_names_exist_in_code():
     text = PAGES["data"].text
     table = text.partition("| | |")[2].partition("\n\n")[0]
     for form in (*DATASETS, *(source.form for source in SOURCES.values())):
@@ -184,7 +183,7 @@ def test_data_page_names_exist_in_code() -> None:
 
 
 @pytest.fixture
-def finished(here: Path) -> Path:
+def finished(here):
     """The storage of two finished searches."""
     for name in ("first", "wide"):
         spec = {"trainable": "commands:a_function", "training": {}, "num_samples": 3}
@@ -197,7 +196,7 @@ def finished(here: Path) -> Path:
     return here / "results"
 
 
-def test_experiments_page_commands_run(finished: Path) -> None:
+def test_experiments_page_commands_run(finished):
     NamedCode("trainable", "commands:a_function").remember()
     page = PAGES["experiments"]
     for line in page.commands:
@@ -207,24 +206,24 @@ def test_experiments_page_commands_run(finished: Path) -> None:
     assert len(list(finished.rglob("state.pt"))) == 2
 
 
-def test_experiments_page_trial_equals_output(finished: Path) -> None:
+def test_experiments_page_trial_equals_output(finished):
     assert call("trials", "first", "--trial", "2").stdout == PAGES["experiments"].blocks("text")[0]
 
 
-def test_experiments_page_lists_every_name_of_ls(finished: Path) -> None:
+def test_experiments_page_lists_every_name_of_ls(finished):
     error = str(call("ls", "--sort", "nothing").exception)
     names = set(error.partition("available: ")[2].split(", "))
     section = PAGES["experiments"].text.partition("## Finding one")[2].partition("## ")[0]
     assert names - {"val_loss"} <= set(re.findall(r"`(\w+)`", section))
 
 
-def test_models_page_summary_equals_output(here: Path) -> None:
+def test_models_page_summary_equals_output(here):
     PAGES["models"].write_files(here)
     (shown,) = PAGES["models"].blocks("text")
     assert shown in call("validate", "my.yaml", "--summary").stdout
 
 
-def test_models_page_names_exist_in_code() -> None:
+def test_models_page_names_exist_in_code():
     text = PAGES["models"].text
     rows = {row.partition(" | ")[0] for row in text.splitlines() if row.startswith("| `")}
     names = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
@@ -235,7 +234,7 @@ def test_models_page_names_exist_in_code() -> None:
     assert settings <= {*ClassifierSettings.model_fields}
 
 
-def test_notify_page_payload_equals_message() -> None:
+def test_notify_page_payload_equals_message():
     shown = json.loads(PAGES["notify"].blocks("json")[0])
     spec = build_spec({"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 2})
     history = History(spec.objective)
@@ -248,13 +247,13 @@ def test_notify_page_payload_equals_message() -> None:
     assert list(sent["best"]) == list(shown["best"])
 
 
-def test_notify_page_spec_is_valid() -> None:
+def test_notify_page_spec_is_valid():
     spec = ExperimentSpec.from_text(PAGES["notify"].files["noted.yaml"])
     hook = "https://hooks.slack.com/services/${SLACK_HOOK}"
     assert json.loads(spec.to_json())["notify"] == [hook]
 
 
-def test_security_page_names_every_command_that_reads_a_folder() -> None:
+def test_security_page_names_every_command_that_reads_a_folder():
     of_no_folder = {
         "run",
         "validate",
@@ -270,7 +269,7 @@ def test_security_page_names_every_command_that_reads_a_folder() -> None:
     assert set(cli.commands) - of_no_folder <= set(re.findall(r"`(\w+)`", section))
 
 
-def test_serve_page_names_endpoints_options_and_verbs() -> None:
+def test_serve_page_names_endpoints_options_and_verbs():
     text = PAGES["serve"].text
     rows = re.findall(r"^\| (?:`(/NAME[^`?]*)[^`]*`|\(nothing\)).* \| `tuner", text, re.MULTILINE)
     paths = {route.path.removeprefix(router.prefix) for route in router.routes}
@@ -286,7 +285,7 @@ def test_serve_page_names_endpoints_options_and_verbs() -> None:
     assert "max-concurrent" in VERBS
 
 
-def test_training_page_settings_exist_in_code() -> None:
+def test_training_page_settings_exist_in_code():
     text = PAGES["training"].text
     names = {name for name in re.findall(r"`(?:training|resources)\.(\w+)", text) if name != "*"}
     assert names <= {*ClassifierSettings.model_fields, *Resources.model_fields}
@@ -298,7 +297,7 @@ def test_training_page_settings_exist_in_code() -> None:
     assert set(re.findall(r"`(\w+)`", split)) <= {n for n, m in MODELS.items() if m.layers > 1}
 
 
-def test_troubleshooting_page_commands_show_why_a_trial_failed(here: Path) -> None:
+def test_troubleshooting_page_commands_show_why_a_trial_failed(here):
     writer = Writer(make_folder(here / "results/first"))
     writer.trial(0, [0.5, 0.6])
     writer.trial(2, [0.4], error=("oom", "CUDA out of memory"))
@@ -307,6 +306,6 @@ def test_troubleshooting_page_commands_show_why_a_trial_failed(here: Path) -> No
         assert "oom" in done.stdout, done.stdout
 
 
-def test_troubleshooting_page_has_a_row_for_every_failure_kind() -> None:
+def test_troubleshooting_page_has_a_row_for_every_failure_kind():
     kinds = re.findall(r"^\| `(\w+)` \|", PAGES["troubleshooting"].text, re.MULTILINE)
     assert sorted(kinds) == sorted(FAILURE_KINDS)

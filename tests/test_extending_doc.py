@@ -4,7 +4,6 @@ import os
 import re
 import runpy
 import sys
-from pathlib import Path
 
 import pytest
 from forked import said_by
@@ -14,7 +13,7 @@ from synthetic import Writer, make_folder
 PAGE = Page("docs/extending.md")
 
 
-def run_tests(folder: Path) -> None:
+def run_tests(folder):
     """Run the tests below a folder that is on the import path, as in a process of its own."""
     os.chdir(folder)
     sys.path.insert(0, str(folder))
@@ -22,7 +21,7 @@ def run_tests(folder: Path) -> None:
 
 
 @pytest.fixture
-def shown_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, import_path: None) -> Path:
+def shown_files(tmp_path, monkeypatch, import_path):
     """A working directory with the files that the page shows."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
@@ -31,12 +30,12 @@ def shown_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, import_path: No
     return tmp_path
 
 
-def test_commands_show_what_they_name(shown_files: Path) -> None:
+def test_commands_show_what_they_name(shown_files):
     for line, done in zip(PAGE.commands, PAGE.run_commands(), strict=True):
         assert re.search(r"my_searcher|my_scheduler|stripes|tiny|line", line)[0] in done.stdout
 
 
-def test_searcher_suggests_configs_of_its_settings(shown_files: Path) -> None:
+def test_searcher_suggests_configs_of_its_settings(shown_files):
     from tuner.experiment.resolve import resolve
 
     changes = ["search.strategy=my_package.my_searcher", "search.first=0.8"]
@@ -47,19 +46,19 @@ def test_searcher_suggests_configs_of_its_settings(shown_files: Path) -> None:
     assert first["lr"] > second["lr"]
 
 
-def test_scheduler_stops_trials_above_its_limit(shown_files: Path) -> None:
+def test_scheduler_stops_trials_above_its_limit(shown_files):
     module = runpy.run_path("my_package/my_scheduler.py")
     rule = module["Below"](module["SETTINGS"](name="my_package.my_scheduler", limit=0.5))
     reports = [(1, 0.9), (2, 0.4), (3, 0.6)]
     assert [rule.goes_on("00000", epoch, loss) for epoch, loss in reports] == [True, True, False]
 
 
-def test_contracts_pass(shown_files: Path) -> None:
+def test_contracts_pass(shown_files):
     output = said_by(run_tests, shown_files)
     assert re.search(r"^\d+ passed", output, re.MULTILINE), output
 
 
-def test_figure_is_written(shown_files: Path) -> None:
+def test_figure_is_written(shown_files):
     writer = Writer(make_folder(shown_files / "results/first"))
     writer.trial(0, [0.5, 0.6], config={"lr": 0.1})
     writer.end()
@@ -67,6 +66,6 @@ def test_figure_is_written(shown_files: Path) -> None:
     assert "plotly" in (shown_files / "lr.html").read_text()
 
 
-def test_paths_exist() -> None:
+def test_paths_exist():
     for path in re.findall(r"`(tuner/[\w/]+(?:\.py)?)`", PAGE.text):
         assert (ROOT / path).exists(), path

@@ -10,7 +10,6 @@ import shutil
 import sys
 import threading
 import time
-from pathlib import Path
 
 import hostile
 import pytest
@@ -107,7 +106,7 @@ def folder(made):
 
 
 @contextlib.contextmanager
-def untouched(storage: Path):
+def untouched(storage):
     """Puts the storage back as it was."""
     kept = storage.with_name("kept")
     shutil.copytree(storage, kept, symlinks=True)
@@ -120,7 +119,7 @@ def untouched(storage: Path):
         shutil.rmtree(kept)
 
 
-def call(*arguments: str) -> str:
+def call(*arguments):
     """What a command says on stdout, as bytes of UTF-8 hold it; whatever else it ends in raises."""
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
@@ -129,7 +128,7 @@ def call(*arguments: str) -> str:
     return printed.buffer.getvalue().decode()
 
 
-def assert_fault_or_output(*arguments: str) -> None:
+def assert_fault_or_output(*arguments):
     """Run a command that may end in an error of ours, and in nothing else."""
     try:
         output = call(*arguments)
@@ -139,7 +138,7 @@ def assert_fault_or_output(*arguments: str) -> None:
         assert all(char.isprintable() or char == "\n" for char in output)
 
 
-def ask_for_all(storage: Path) -> None:
+def ask_for_all(storage):
     """Ask `tuner serve` for what there is of "x": an answer or a refusal, and nothing else."""
     served = Served(storage)
     for route in router.routes:
@@ -234,7 +233,7 @@ def obeyed(folder):
     return folder
 
 
-def on_a_terminal(monkeypatch, *arguments: str) -> bytes:
+def on_a_terminal(monkeypatch, *arguments):
     """What a command sends to a terminal, stdout and stderr."""
     shown, terminal = pty.openpty()
     sent = bytearray()

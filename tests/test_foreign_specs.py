@@ -42,7 +42,7 @@ SPEC: dict[str, Any] = {
         lambda name: hostile.mutated({**SPEC, "search": {**SPEC["search"], "strategy": name}})
     )
 )
-def test_validate_any_spec_is_planned_or_refused(raw: object) -> None:
+def test_validate_any_spec_is_planned_or_refused(raw):
     try:
         read = override(read_mapping(json.dumps(raw)), ["max_concurrent=2"])
         spec = validate(read, machine=Machine(cpus=4, gpus=0))
@@ -80,7 +80,7 @@ LAUGHS = ["&a0 [1, 1]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in r
         "!!python/object/apply:os.system [id]",
     ],
 )
-def test_read_mapping_refuses_yaml_beyond_json(snapshot, text: str) -> None:
+def test_read_mapping_refuses_yaml_beyond_json(snapshot, text):
     with snapshot.raises(SpecError):
         read_mapping(f"a: {text}")
     with snapshot.raises(SpecError):
@@ -88,11 +88,11 @@ def test_read_mapping_refuses_yaml_beyond_json(snapshot, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["2001-01-01", "1.2.3", "1e-3x", "192.168.0.1"])
-def test_read_mapping_partial_number_is_text(text: str) -> None:
+def test_read_mapping_partial_number_is_text(text):
     assert read_mapping(f"a: {text}") == {"a": text}
 
 
-def merging(levels: int) -> str:
+def merging(levels):
     """A few lines in which each level merges the one before nine times."""
     lines = ["a0: &a0 {x: 1}"]
     for n in range(1, levels):
@@ -110,12 +110,12 @@ def merging(levels: int) -> str:
         "a: [" + "[], " * 250_000,
     ],
 )
-def test_read_mapping_refuses_huge_text_before_building(text: str, snapshot) -> None:
+def test_read_mapping_refuses_huge_text_before_building(text, snapshot):
     with snapshot.raises(SpecError):
         read_mapping(text)
 
 
-def test_spec_error_shows_the_first_of_many_faults(snapshot) -> None:
+def test_spec_error_shows_the_first_of_many_faults(snapshot):
     many = {f"k{number}": "x" * 10_000 for number in range(5000)}
     with snapshot.raises(SpecError) as refused:
         build_spec({**SPEC, **many})
@@ -123,7 +123,7 @@ def test_spec_error_shows_the_first_of_many_faults(snapshot) -> None:
     assert len(str(refused.value)) < 100_000
 
 
-def test_fault_cuts_long_values(snapshot) -> None:
+def test_fault_cuts_long_values(snapshot):
     with snapshot.raises(SpecError) as raised:
         build_spec({**SPEC, "seed": "x" * 100_000})
     assert len(str(raised.value)) < 500

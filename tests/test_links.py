@@ -10,7 +10,7 @@ DOCS = [*sorted(ROOT.glob("docs/*.md")), ROOT / "docs/llms.txt"]
 PAGES = [*sorted(ROOT.glob("*.md")), *DOCS, *ROOT.glob("benchmarks/*.md")]
 
 
-def headings(page: Path) -> set[str]:
+def headings(page):
     """The anchors that GitHub gives the headings of a page."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
@@ -18,7 +18,7 @@ def headings(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_of_a_page_lead_to_a_file_and_heading(page: Path) -> None:
+def test_links_of_a_page_lead_to_a_file_and_heading(page):
     links = re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", page.read_text())
     for path, anchor in links:
         target = page.parent / path if path else page
@@ -26,12 +26,12 @@ def test_links_of_a_page_lead_to_a_file_and_heading(page: Path) -> None:
         assert not anchor or anchor in headings(target), f"{path}#{anchor}"
 
 
-def test_llms_txt_links_every_page() -> None:
+def test_llms_txt_links_every_page():
     links = re.findall(r"^- \[.+\]\((.+)\): .+$", DOCS[-1].read_text(), re.MULTILINE)
     assert sorted(links) == [page.name for page in DOCS[:-1]]
 
 
-def test_contributing_shows_every_package() -> None:
+def test_contributing_shows_every_package():
     layout = (ROOT / "CONTRIBUTING.md").read_text().partition("## Layout")[2]
     packages = {path.parent.name for path in (ROOT / "tuner").glob("*/__init__.py")}
     assert set(re.findall(r"^  (\w+)/ ", layout, flags=re.MULTILINE)) == packages

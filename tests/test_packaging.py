@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
@@ -20,7 +19,7 @@ SHADOWS = ("search_spaces/random_search.py", "experiments/digits_grid.py", "tune
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     """The wheel of a copy of the source, for a build leaves files in its folder."""
     source = tmp_path_factory.mktemp("source")
     ignored = shutil.ignore_patterns("__pycache__")
@@ -35,7 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(wheel, tmp_path_factory):
     """The folder in which the wheel is installed."""
     folder = tmp_path_factory.mktemp("site")
     zipfile.ZipFile(wheel).extractall(folder)
@@ -43,7 +42,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def beside(tmp_path: Path) -> Path:
+def beside(tmp_path):
     """A working directory with modules of the user's that are named like some that ship."""
     for name in SHADOWS:
         path = tmp_path / name
@@ -52,7 +51,7 @@ def beside(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def tuner(directory: Path, installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def tuner(directory, installed, *arguments):
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     code = f"import sys; sys.path.remove(''); sys.argv = {['tuner', *arguments]!r}; " + (
         "import tuner.cli.main as c; print(c.__file__, file=sys.stderr); c.main()"
@@ -61,7 +60,7 @@ def tuner(directory: Path, installed: Path, *arguments: str) -> subprocess.Compl
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
 
 
-def test_a_wheel_has_one_top_level_name(wheel: Path) -> None:
+def test_a_wheel_has_one_top_level_name(wheel):
     with zipfile.ZipFile(wheel) as archive:
         files = [name for name in archive.namelist() if ".dist-info/" not in name]
         [top_level] = [n for n in archive.namelist() if n.endswith(".dist-info/top_level.txt")]
@@ -69,7 +68,7 @@ def test_a_wheel_has_one_top_level_name(wheel: Path) -> None:
     assert {name.partition("/")[0] for name in files} == {"tuner"}
 
 
-def test_a_wheel_has_every_file_of_the_source(wheel: Path) -> None:
+def test_a_wheel_has_every_file_of_the_source(wheel):
     moved = {name: "" if name == "tuner" else "tuner/shipped/" for name in FOLDERS}
     source = {
         f"{moved[folder]}{file.relative_to(ROOT).as_posix()}"
@@ -81,7 +80,7 @@ def test_a_wheel_has_every_file_of_the_source(wheel: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["checkout", "wheel"])
-def test_files_of_user_do_not_shadow_package(source: str, installed: Path, beside: Path) -> None:
+def test_files_of_user_do_not_shadow_package(source, installed, beside):
     package_dir = ROOT if source == "checkout" else installed
     for experiment in ("digits", "digits_bohb"):
         done = tuner(beside, package_dir, "validate", experiment)
@@ -94,9 +93,7 @@ def test_files_of_user_do_not_shadow_package(source: str, installed: Path, besid
 
 
 @pytest.mark.parametrize("source", ["checkout", "wheel"])
-def test_copied_experiment_overrides_shipped_experiment(
-    source: str, installed: Path, tmp_path: Path
-) -> None:
+def test_copied_experiment_overrides_shipped_experiment(source, installed, tmp_path):
     shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
     package_dir = ROOT if source == "checkout" else installed
     for experiment in ("experiments/digits.py", "digits"):
@@ -105,7 +102,7 @@ def test_copied_experiment_overrides_shipped_experiment(
         assert f"{tmp_path / 'experiments/digits.py'}" in done.stdout
 
 
-def test_install_without_extras_brings_what_serve_imports(wheel: Path) -> None:
+def test_install_without_extras_brings_what_serve_imports(wheel):
     with zipfile.ZipFile(wheel) as archive:
         [name] = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
         lines = archive.read(name).decode().splitlines()
@@ -123,7 +120,7 @@ PINNED = {
 }
 
 
-def needed(texts: Iterable[str], extras: frozenset[str] = frozenset()) -> set[Requirement]:
+def needed(texts, extras=frozenset()):
     """What these requirements come to with all that they need, as far as it is installed."""
     seen: set[Requirement] = set()
     waiting = [(text, extras) for text in texts]
@@ -146,13 +143,13 @@ def needed(texts: Iterable[str], extras: frozenset[str] = frozenset()) -> set[Re
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_constraints_pin_all_that_an_extra_installs(extra: str) -> None:
+def test_constraints_pin_all_that_an_extra_installs(extra):
     names = {canonicalize_name(each.name) for each in needed(EXTRAS[extra])}
     assert names - PINNED.keys() <= {"setuptools"}
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_constraints_satisfy_extra_requirements(extra: str) -> None:
+def test_constraints_satisfy_extra_requirements(extra):
     requirements = [Requirement(text) for text in EXTRAS[extra]]
     for each in requirements:
         if each.name != "setuptools":

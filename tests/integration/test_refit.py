@@ -63,7 +63,7 @@ def test_a_folder_begins_with_the_packaged_weights_and_is_refitted(here, monkeyp
     monkeypatch.setenv("TUNER_DATA", str(here / "data"))
     monkeypatch.setenv("TORCH_HOME", str(here / "torch"))  # no other weights
     photos.write(here / "pets", each=8)
-    call("run", "folder:pets", "training.image_size=33", "--num-samples", "1", "--no-evaluate")
+    call("run", "folder:pets", "training.image_size=33", "--num-samples", "1")
     call("export", "pets", "--to", "pets_model")
     config = read_export("pets_model").config
     assert config.refit.name == "pets"

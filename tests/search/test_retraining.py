@@ -157,9 +157,12 @@ def test_refitting_spec_of_a_custom_learner_has_its_constants(tmp_path):
 def test_refit_of_an_unended_search_or_a_refit_is_refused(snapshot, tmp_path, search):
     writer = Writer(make_folder(tmp_path / "running", trainable=IMAGE_CLASSIFIER))
     writer.trial(0, [0.5])
+    writer.trial(1, [])
     with snapshot.raises(UsageError):
         refit(Results(writer.folder))
     writer.end()
+    with snapshot.raises(UsageError):  # it has not reported
+        refit(Results(writer.folder), trial_id="1")
     results = refitted(search)
     with snapshot.raises(UsageError):
         refit(results)

@@ -141,18 +141,18 @@ def test_standard_library_differs_from_a_file_of_its_name(tmp_path, monkeypatch)
     assert not is_standard("antigravity")
 
 
-def train(config: dict[str, Any]) -> float:
+def train(config):
     return float(config["lr"])
 
 
-def made(factor: float) -> Any:
+def made(factor):
     def closure(config: dict[str, Any]) -> float:
         return factor * float(config["lr"])
 
     return closure
 
 
-def of_a_script() -> Any:
+def of_a_script():
     """As a function of a script or a notebook cell."""
 
     def script(config: dict[str, Any]) -> float:

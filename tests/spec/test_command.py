@@ -4,7 +4,6 @@ import pickle
 import sys
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from tuner.spec.experiment import ExperimentSpec, build_spec
 SPACE = {"lr": "uniform(0, 1)", "layer": {"width": 3}, "sizes": "choice([[1, 2]])"}
 
 
-def spec(command: Any, **fields: Any) -> ExperimentSpec:
+def spec(command, **fields):
     search = {"space": SPACE}
     return build_spec({"trainable": {"command": command}, "search": search, "num_samples": 2})
 

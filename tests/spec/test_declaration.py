@@ -12,7 +12,7 @@ from tuner.spec.declaration import Declaration, PinnedData, declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plan import plan_of
 from tuner.spec.settings import FaultsError, Settings
-from tuner.spec.validation import Machine, ValidatedSpec, validate
+from tuner.spec.validation import Machine, validate
 from tuner.testing import DeclarationContract
 
 
@@ -77,13 +77,13 @@ class TestLineDeclaration(DeclarationContract):
     refused: ClassVar = {"training.points": 1, "search.space.lr": -1}
 
 
-def spec_of(trainable: type = Line, **changes: Any) -> ValidatedSpec:
+def spec_of(trainable=Line, **changes):
     search = {"space": {"lr": "uniform(0.1, 2)"}}
     raw = {"trainable": trainable, "search": search, "num_samples": 2, **changes}
     return validate(raw, machine=Machine(cpus=4))
 
 
-def faults_of(**changes: Any) -> list[str]:
+def faults_of(**changes):
     with pytest.raises(SpecError) as refused:
         spec_of(**changes)
     return [str(fault) for fault in refused.value.faults]

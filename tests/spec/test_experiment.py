@@ -18,7 +18,7 @@ MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_sa
 HUGE_GRID = {"strategy": "grid", "space": dict.fromkeys("abcd", "uniform(0, 1)"), "points": 1000}
 
 
-def faults(raw: dict[str, Any]) -> list[str]:
+def faults(raw):
     with pytest.raises(SpecError) as refused:
         build_spec(raw)
     return [str(fault) for fault in refused.value.faults]
@@ -123,7 +123,7 @@ def test_trainable_accepts_object_or_dotted_path():
         assert build_spec({**MINIMAL, **same}).trainable == IMAGE_CLASSIFIER
 
 
-def a_network(num_classes: int) -> None:
+def a_network(num_classes):
     """Stands for a network."""
 
 

@@ -66,7 +66,7 @@ def mine(tmp_path, monkeypatch, forget):
     return package
 
 
-def faults(**sections: Any) -> list[str]:
+def faults(**sections):
     with pytest.raises(SpecError) as refused:
         validate({**SPEC, **sections})
     return [str(fault) for fault in refused.value.faults]

@@ -11,7 +11,7 @@ from tuner.spec.notify import filled, hidden, is_apprise, is_hidden, is_web
 SECRET = "https://hooks.slack.com/services/T0/B0/s3cret"
 
 
-def spec_with(*notify: str) -> ExperimentSpec:
+def spec_with(*notify):
     search = {"space": {"lr": "uniform(0, 1)"}}
     return build_spec({"search": search, "num_samples": 2, "notify": list(notify)})
 

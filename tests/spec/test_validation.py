@@ -104,7 +104,7 @@ class Steps(tune.Trainable):
     """A class of Ray Tune's."""
 
 
-def faults(**changes: Any) -> str:
+def faults(**changes):
     with pytest.raises(SpecError) as refused:
         validate({**DIGITS, **changes}, machine=MACHINE)
     return "\n".join(map(str, refused.value.faults))
@@ -249,7 +249,7 @@ def test_validate_settles_grid_order(fields, order):
     assert validate(spec.model_dump(mode="json"), machine=None).search == spec.search
 
 
-def nested(levels: int) -> Any:
+def nested(levels):
     value: Any = 1
     for _ in range(levels):
         value = [value]

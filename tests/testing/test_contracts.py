@@ -4,7 +4,6 @@ Those of data sets and of the classifier's Declaration are inherited in tests/vi
 """
 
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,7 +141,7 @@ class PinsAnew(Learner):
         (PinsAnew, "test_data_is_pinned_once"),
     ],
 )
-def test_contract_fails_for_a_declaration_that_breaks_a_search(learner: Any, check: str) -> None:
+def test_contract_fails_for_a_declaration_that_breaks_a_search(learner, check):
     contract = DeclarationContract()
     contract.learner = learner
     contract.spec = {
@@ -203,9 +202,7 @@ class Global(Walk):
         (Global, "test_does_not_depend_on_global_random_state", ()),
     ],
 )
-def test_contract_catches_what_breaks_a_search(
-    kind: type[Walk], check: str, arguments: tuple[Any, ...], tmp_path: Path
-) -> None:
+def test_contract_catches_what_breaks_a_search(kind, check, arguments, tmp_path):
     class Contract(LearnerContract):
         def make(self, *, seed: int = 0) -> Walk:
             return kind(seed)

@@ -39,7 +39,7 @@ time.sleep(600)
 """
 
 
-def is_gone(pid: int) -> bool:
+def is_gone(pid):
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         with suppress(psutil.NoSuchProcess):

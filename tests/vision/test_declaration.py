@@ -1,7 +1,7 @@
 """What the image classifier that ships declares."""
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import photos
 import pytest
@@ -14,7 +14,7 @@ from tuner.experiment.files import sha256_of
 from tuner.search.run import create
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.declaration import declaration_of, default_declaration
-from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.experiment import build_spec
 from tuner.spec.validation import validate
 from tuner.testing import DeclarationContract
 from tuner.vision.catalog import DATASETS
@@ -158,7 +158,7 @@ def test_a_confirmation_draws_splits_of_images_that_are_known(dataset, changes):
     assert DECLARATION.confirming({"dataset": dataset}) == changes
 
 
-def folded(**fields: Any) -> Any:
+def folded(**fields):
     training = {**DIGITS["training"], "folds": 5, **fields.pop("training", {})}
     return {**DIGITS, "training": training, **fields}
 
@@ -199,7 +199,7 @@ def test_what_folds_exclude_is_refused(fields, snapshot):
         validate(folded(**fields), machine=MACHINE)
 
 
-def spec_of(**fields: Any) -> ExperimentSpec:
+def spec_of(**fields):
     return build_spec({"search": {"space": LR}, "num_samples": 1, **fields})
 
 

@@ -3,8 +3,6 @@
 import json
 import re
 from io import BytesIO
-from pathlib import Path
-from typing import Any
 
 import photos
 import pytest
@@ -15,7 +13,7 @@ from tuner.errors import SpecError, UsageError
 from tuner.experiment.resolve import resolve
 from tuner.reporting.plan_text import plan_text
 from tuner.spec.plan import plan_of
-from tuner.spec.validation import ValidatedSpec, validate
+from tuner.spec.validation import validate
 from tuner.vision import own_images
 from tuner.vision.catalog import DataChoice, describe
 from tuner.vision.models.resnet import resnet10
@@ -23,7 +21,7 @@ from tuner.vision.own_images import best_model, default_experiment
 from tuner.vision.weights import weights_named
 
 
-def png_of(px: int) -> bytes:
+def png_of(px):
     file = BytesIO()
     Image.new("RGB", (px, px)).save(file, "PNG")
     return file.getvalue()
@@ -50,7 +48,7 @@ def photos_dir(tmp_path):
     return photos.write(tmp_path / "my photos", each=12)
 
 
-def spec_of(photos_dir: Path, **changes: Any) -> ValidatedSpec:
+def spec_of(photos_dir, **changes):
     raw = default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})
     raw["training"] |= changes
     return validate(raw)

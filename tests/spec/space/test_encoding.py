@@ -1,7 +1,6 @@
 """Configs and points of the unit cube: there and back, branches, what the space does not have."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ SGD = {"name": "sgd", "momentum": 0.5}
 CONFIG = {"lr": 0.01, "units": 2, "opt": SGD, "kind": "b", "size": 32, "fixed": 3}
 
 
-def encoding(space: dict[str, Any] = SPACE) -> Encoding:
+def encoding(space=SPACE):
     return Encoding(parse_space(space))
 
 

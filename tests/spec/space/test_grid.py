@@ -3,14 +3,14 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tuner.spec.space.domains import Choice, Domain, Normal, Numeric
+from tuner.spec.space.domains import Choice, Normal, Numeric
 from tuner.spec.space.grid import MAX_LISTED, Grid, cells, every_value, grid_values
 from tuner.spec.space.parsing import parse_domain, parse_space
 from tuner.spec.space.spaces import config_at, domains_of
 from tuner.testing.spaces import spaces
 
 
-def three(path: str) -> int:
+def three(path):
     return 3
 
 
@@ -64,7 +64,7 @@ def test_grid_through_config_replaces_nearest_value():
     assert [c["o"] for c in configs[:4]] == [{"m": 0}, {"m": 0.5}, {"m": 0.9}, 2]
 
 
-def _repeats(domain: Domain) -> bool:
+def _repeats(domain):
     return isinstance(domain, Choice) and len(set(map(repr, domain.values))) < len(domain.values)
 
 

@@ -189,7 +189,7 @@ def test_predict_rejects_model_without_image_input(snapshot, model, tmp_path):
         predictions(export, ["a.jpg"])
 
 
-def logits_of(accuracy_scale: float, *, count: int = 4000) -> tuple[torch.Tensor, torch.Tensor]:
+def logits_of(accuracy_scale, *, count=4000):
     """Logits that are `accuracy_scale` times as sure as they are right, and the labels."""
     generator = torch.Generator().manual_seed(0)
     true_NK = 2 * torch.randn(count, 5, generator=generator)
