@@ -58,7 +58,7 @@ def test_report_page_has_every_figure(tmp_path):
     assert "The leaders were not retrained." in page
     pairs = [f"{kind}-{number}" for kind in ("slice", "contour") for number in range(3)]
     histories = ["history", "history-epochs", "history-time"]
-    assert drawn == [*histories, "importance", "parallel", *pairs, "curves", "rungs"]
+    assert drawn == [*histories, "importance", "parallel", *pairs, "curves", "rungs", "slots"]
     assert re.findall(r'data-figure="([^"]+)"', page) == drawn
     assert len(re.findall('<script type="application/json">', page)) == len(drawn)
     assert "out of memory" in page
@@ -68,7 +68,15 @@ def test_report_page_has_every_figure(tmp_path):
 def test_report_page_of_few_trials_says_what_figures_need(tmp_path):
     page = report_page(Report(search(tmp_path / "x", 6)))
     drawn = re.findall(r'data-figure="([^"]+)"', page)
-    assert drawn == ["history", "history-epochs", "history-time", "parallel", "curves", "rungs"]
+    assert drawn == [
+        "history",
+        "history-epochs",
+        "history-time",
+        "parallel",
+        "curves",
+        "rungs",
+        "slots",
+    ]
     assert "Nothing to show: it takes 10 trials with a value, and there are 5." in page
 
 
@@ -130,7 +138,7 @@ def test_report_page_of_odd_experiments_is_complete(tmp_path, kind, caplog):
 def test_comparison_page_has_figures_tables_and_verdict(tmp_path):
     results = [search(tmp_path / name, 12, seed=n) for n, name in enumerate(["a", "b"])]
     page = comparison_page(Comparison(results))
-    assert re.findall(r'data-figure="(\w+)"', page) == ["epochs"]
+    assert re.findall(r'data-figure="(\w+)"', page) == ["epochs", "hours", "leaders"]
     assert page.count("<table>") == 2
     assert "their spread is that of the seed" in page
     assert re.findall(r"<tr><td>(\w)</td><td>random</td><td>(\d)</td>", page) == [

@@ -5,11 +5,12 @@ clock.
 from __future__ import annotations
 
 import gc
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import fsum
 from sys import intern
 from typing import Any
@@ -121,6 +122,17 @@ class History:
     def duration_s(self) -> float:
         """Seconds that a driver searched, without the gaps between an end and its resume."""
         return fsum(run.duration_s for run in self.runs)
+
+    def find_searched_s(self, times: Iterable[float]) -> list[float]:
+        """The seconds that a driver had searched by each of `times`, in seconds since the epoch."""
+        starts = [run.started for run in self.runs]
+        before = [0.0, *accumulate(run.duration_s for run in self.runs)]
+        searched = []
+        for time in times:
+            number = bisect_right(starts, time) - 1
+            within = min(time - starts[number], self.runs[number].duration_s) if number >= 0 else 0
+            searched.append(before[max(number, 0)] + within)
+        return searched
 
     @property
     def ended_trials(self) -> int:

@@ -34,7 +34,7 @@ from tuner.experiment.results.statistics import (
 )
 from tuner.reporting import comparison_text
 from tuner.reporting.experiment_text import change_text, control_text, label_lines
-from tuner.reporting.figures import draw_comparison, draw_section
+from tuner.reporting.figures import draw_comparison, draw_confusion, draw_section
 from tuner.reporting.figures.figure import Plot
 from tuner.reporting.report import Report, utc
 from tuner.spec.plain_values import flat
@@ -58,6 +58,7 @@ def report_page(report: Report, *, images: bool = True) -> str:
         best=best_table(report),
         warnings=warnings_of(*report.accuracies),
         classes=class_table(report.test),
+        confusion=[each for each in [draw_confusion(report.test)] if each],
         mistakes=list(with_thumbnails(mistakes) if images else mistakes),
         doubtful=[[p.file, p.label, p.other, f"{p.probability:.2f}"] for p in doubtful],
         spec_yaml=yaml.safe_dump(report.results.document["spec"], sort_keys=False, width=100),

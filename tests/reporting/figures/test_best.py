@@ -116,8 +116,8 @@ def test_comparison_draws_a_line_and_a_band_for_each_strategy(tmp_path):
     results.append(search(tmp_path / "h", 20, search=space))
     comparison = Comparison(results)
     index = [side.strategy for side in comparison.sides].index("random")
-    (figure,) = draw_comparison(comparison)
-    assert figure.name == "epochs"
+    figure, by_time, curves = draw_comparison(comparison)
+    assert [figure.name, by_time.name, curves.name] == ["epochs", "hours", "leaders"]
     traces = figure.plot["data"]
     low, high, mean = (t for t in traces if t["line"]["color"] == COLOURS[index])
     assert mean["name"] == "random (3 seeds)"
@@ -127,11 +127,22 @@ def test_comparison_draws_a_line_and_a_band_for_each_strategy(tmp_path):
     (single,) = (t for t in traces if t["line"]["color"] != COLOURS[index])
     assert single["name"] == "hyperopt (1 seed)"
     assert single["line"]["dash"] != mean["line"]["dash"]
+    for kind in (0, -1):
+        values = [figure.plot["data"][kind]["y"] for figure in (figure, by_time)]
+        assert values[0][-1] == values[1][-1]
+    ends = max(trace["x"][-1] for trace in by_time.plot["data"])
+    assert 0 < ends <= max(r.history.duration_s for r in results) / 3600
+    assert len(curves.plot["data"]) == 4
+    for trace, result in zip(curves.plot["data"], results, strict=True):
+        trial = result.get_best_trial()
+        assert trace["name"] == f"{result.name}, trial {trial.trial_id}"
+        values = dict(trial.values("val_accuracy"))
+        assert dict(zip(trace["x"], trace["y"], strict=True)) == pytest.approx(values, rel=1e-5)
 
 
 def test_comparison_bounds_outliers_and_leaves_out_failed_searches(tmp_path):
     experiments = [odd(tmp_path / "x", "diverged"), odd(tmp_path / "y", "diverged")]
-    (figure,) = draw_comparison(Comparison(experiments))
+    figure, *_ = draw_comparison(Comparison(experiments))
     assert figure.plot["layout"]["yaxis"]["range"][1] < 1e29
     failed = Comparison([search(tmp_path / "a", 6), odd(tmp_path / "b", "all_failed")])
     (only,) = draw_comparison(failed)[0].plot["data"]

@@ -1,6 +1,13 @@
-from stories import odd, search
-from synthetic import Writer, make_folder
+import re
+from statistics import median
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stories import odd, search
+from synthetic import Clock, Writer, make_folder
+
+from tuner.experiment.trials import Run, TrialRecord
 from tuner.reporting.figures import stopping
 from tuner.reporting.figures.data import FigureData
 from tuner.reporting.figures.figure import BLACK
@@ -82,3 +89,69 @@ def test_rungs_show_stopped_trials(tmp_path):
     assert stopped["y"] == [7, 0, 0, 0]
     assert went_on["y"] == [5, 5, 4, 4]
     assert caption == "Most trials were stopped at epoch 1: 7 of the 12 that reached it."
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), min_size=1, max_size=8))
+def test_slots_are_those_that_trials_ran_in(tmp_path_factory, spans):
+    """The area is the time of all trials, and the height what counting at each second finds."""
+    writer = Writer(make_folder(tmp_path_factory.mktemp("x") / "x"))
+    writer.end()
+    results = writer.results
+    start = results.history.runs[0].started
+    results.history.runs = [Run(start, start + 100)]
+    for number, (begin, length) in enumerate(spans):
+        run = Run(start + begin, start + begin + length)
+        results.history.trials[f"{number:05}"] = TrialRecord(f"{number:05}", start, runs=[run])
+    caption, plot = stopping.slots(FigureData(results))
+    used, level = plot["data"]
+    end = max(begin + length for begin, length in spans)
+    counts = [sum(b <= at < b + length for b, length in spans) for at in range(end)]
+    assert level["y"][0] == max(counts)
+    assert max(used["y"]) <= max(counts) + 1e-3
+    mean = sum(used["y"][:-1]) / len(used["y"][:-1])
+    assert mean == pytest.approx(sum(counts) / end, rel=1e-3)
+    idle = int(re.search(r"(\d+)% of this room was idle", caption)[1])
+    assert idle == pytest.approx(100 - 100 * sum(counts) / end / max(counts), abs=0.6)
+
+
+def test_slots_leave_out_the_time_between_two_runs_and_count_gpus(tmp_path):
+    clock = Clock()
+    resources = {"cpus": 1, "gpus": 2, "workers": 2}
+    folder = make_folder(tmp_path / "x", resources=resources)
+    writer = Writer(folder, clock=clock)
+    writer.trial(0, [0.1, 0.2])
+    writer.end("interrupted")
+    clock.now += 36_000
+    writer = Writer(folder, resumed=True, clock=clock)
+    writer.trial(1, [0.2, 0.3])
+    writer.end()
+    caption, plot = stopping.slots(FigureData(writer.results))
+    assert plot["data"][0]["x"][-1] < 0.01
+    assert plot["data"][0]["name"] == "GPUs in use"
+    assert caption.startswith("At most 4 GPUs in use")
+
+
+def test_slots_of_no_trial_say_so(writer):
+    writer.end()
+    assert stopping.slots(FigureData(writer.results))[1] is None
+
+
+def test_trial_stands_beside_the_best_and_the_median(tmp_path):
+    results = search(tmp_path / "x", 12)
+    data, best = FigureData(results), results.get_best_trial().trial_id
+    other = next(t for t in results.trials if t != best and len(results.trials[t].results) > 1)
+    caption, plot = stopping.beside(data, other)
+    middle, leader, own = plot["data"]
+    assert f"best one is trial {best}" in caption
+    assert [leader["meta"], own["meta"]] == [[best], [other]]
+    assert [*zip(own["x"], own["y"], strict=True)] == [
+        (epoch, pytest.approx(value, rel=1e-5))
+        for epoch, value in results.trial(other).values("val_accuracy")
+    ]
+    curves = [dict(trial.values("val_accuracy")) for trial in results.trials.values()]
+    for epoch, value in zip(middle["x"], middle["y"], strict=True):
+        assert value == pytest.approx(median(c[epoch] for c in curves if epoch in c), rel=1e-5)
+    caption, plot = stopping.beside(data, best)
+    assert [trace["name"] for trace in plot["data"]] == ["median of all trials", "this trial"]
+    assert caption.startswith("It is the best trial")
+    assert stopping.beside(data, best, "loss")[1] is None

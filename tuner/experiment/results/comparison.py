@@ -29,24 +29,25 @@ _NOTED_IF_MISSING = ("training.", "search.space.", "scheduler.name")  # others: 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Steps: from `epochs[i]` on, the best value is `best[i]`; total: all epochs of the search."""
+    """Steps: from `starts[i]` on, the best value is `best[i]`; total: where the search ends."""
 
-    epochs: tuple[int, ...]
+    starts: tuple[float, ...]
     best: tuple[float, ...]
-    total: int
+    total: float
 
-    def at(self, epochs: float) -> float | None:
-        steps = bisect_right(self.epochs, epochs)
+    def at(self, spent: float) -> float | None:
+        steps = bisect_right(self.starts, spent)
         return self.best[steps - 1] if steps else None
 
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """One experiment: its best value by epochs of all trials, its trials and seconds."""
+    """One experiment: its best value by epochs of all trials and by hours of searching."""
 
     name: str
     spec: ExperimentSpec
     curve: Curve
+    by_time: Curve
     trials: int
     seconds: float
 
@@ -56,10 +57,10 @@ class Entrant:
 
     @property
     def epochs(self) -> int:
-        return self.curve.total
+        return int(self.curve.total)
 
     def as_dict(self) -> dict[str, Any]:
-        steps = zip(self.curve.epochs, self.curve.best, strict=True)
+        steps = zip(self.curve.starts, self.curve.best, strict=True)
         return {
             "name": self.name,
             "seed": self.spec.seed,
@@ -95,13 +96,14 @@ class Side:
 class Comparison:
     """Experiments of one objective, by strategy, the best one first.
 
-    budget: epochs that every experiment with a value has trained. notes: other differences. Raises
-    UsageError for fewer than two, repeated or incomparable experiments, NoUsableTrialError if none
-    has a value, and SpecError for a spec of another version.
+    experiments: as they were given. budget: epochs that every one with a value has trained. notes:
+    other differences. Raises UsageError for fewer than two, repeated or incomparable experiments,
+    NoUsableTrialError if none has a value, and SpecError for a spec of another version.
     """
 
     def __init__(self, experiments: Sequence[Results]) -> None:
         _check(experiments)
+        self.experiments = tuple(experiments)
         self.objective = experiments[0].objective
         names = [results.name for results in experiments]
         entrants = [_entrant(results, names) for results in experiments]
@@ -168,8 +170,8 @@ def _entrant(results: Results, names: Sequence[str]) -> Entrant:
     """Of several experiments of one name in different places each has its folder's path."""
     name = results.name if names.count(results.name) == 1 else results.files.location
     history = results.history
-    curve = curve_of(history, results.objective)
-    return Entrant(name, results.spec, curve, len(history.trials), history.duration_s)
+    curves = find_curves(history, results.objective)
+    return Entrant(name, results.spec, *curves, len(history.trials), history.duration_s)
 
 
 def _check(experiments: Sequence[Results]) -> None:
@@ -224,11 +226,12 @@ def _facts(spec: ExperimentSpec) -> dict[str, str]:
     return {path: v if isinstance(v, str) else json.dumps(v) for path, v in values}
 
 
-def curve_of(history: History, objective: Objective) -> Curve:
-    """The value of the best so far by the epochs of all trials together, in the order of reports.
+def find_curves(history: History, objective: Objective) -> tuple[Curve, Curve]:
+    """The value of the best so far by the epochs of all trials together, and by hours.
 
-    The epochs of a failed trial and of reports beyond the limits count, their values do not. The
-    default config has no claim: strategies are compared by what they find.
+    Reports count in their order. The epochs of a failed trial and of reports beyond the limits
+    count, their values do not. The default config has no claim: strategies are compared by what
+    they find.
     """
     reports: list[tuple[TrialRecord, Report, int]] = []  # with the epochs since the one before
     for trial in history.trials.values():
@@ -239,16 +242,19 @@ def curve_of(history: History, objective: Objective) -> Curve:
     reports.sort(key=lambda each: each[1].time)
     replay = History(objective)
     total = 0
-    epochs: list[int] = []
-    best: list[float] = []
+    steps: list[tuple[int, float, float]] = []  # epochs, time, best
     for trial, report, trained in reports:
         total += trained
         if trial.status != FAILED:
             replay.apply({"event": RESULT, "trial_id": trial.trial_id, **report._asdict()})
-        if replay.leader is not None and replay.leader.value not in best[-1:]:
-            epochs.append(total)
-            best.append(replay.leader.value)
-    return Curve(tuple(epochs), tuple(best), total)
+        value = replay.leader.value if replay.leader else None
+        if value is not None and (not steps or value != steps[-1][2]):
+            steps.append((total, report.time, value))
+    epochs, times, best = tuple(zip(*steps, strict=True)) if steps else ((), (), ())
+    last = [report.time for _, report, _ in reports[-1:]]
+    hours = tuple(each / 3600 for each in history.find_searched_s([*times, *last]))
+    by_epochs = Curve(epochs, best, total)
+    return by_epochs, Curve(hours[: len(times)], best, max(hours, default=0.0))
 
 
 def compare(*experiments: Results | Path | str, storage: Path | str | None = None) -> Comparison:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 from tuner.experiment.results.comparison import Comparison
-from tuner.reporting.figures.best import By, epochs, front, history, volume
+from tuner.reporting.figures.best import (
+    By,
+    epochs,
+    front,
+    history,
+    hours,
+    leaders,
+    volume,
+)
 from tuner.reporting.figures.data import FigureData
 from tuner.reporting.figures.figure import Figure, drawn
 from tuner.reporting.figures.hyperparameters import contours, importance, parallel, slices
-from tuner.reporting.figures.stopping import curves, rungs
+from tuner.reporting.figures.images import confusion
+from tuner.reporting.figures.stopping import beside, curves, rungs, slots
 from tuner.reporting.importance import FEWEST
 
 Section = Literal["best", "hyperparameters", "stopping"]
@@ -31,8 +40,24 @@ def draw_section(
 
 
 def draw_comparison(comparison: Comparison) -> list[Figure]:
-    figure = drawn("epochs", "Best so far by epochs", epochs, comparison)
-    return [figure] if figure else []
+    figures = [
+        drawn("epochs", "Best so far by epochs", epochs, comparison),
+        drawn("hours", "Best so far by time", hours, comparison, half=True),
+        drawn("leaders", "Learning curves of the best trials", leaders, comparison, half=True),
+    ]
+    return [figure for figure in figures if figure]
+
+
+def draw_confusion(measured: Mapping[str, Any] | None) -> Figure | None:
+    """The classes of a test's record; None if it has none."""
+    return drawn("confusion", "Classes taken for each other", confusion, measured)
+
+
+def draw_trial(data: FigureData, trial_id: str, metric: str | None) -> Figure:
+    """The reports of a trial beside others'. metric: None for the objective's."""
+    figure = drawn("reports", "Reports", beside, data, trial_id, metric)
+    assert figure is not None  # it says why it is empty
+    return figure
 
 
 def _figures(
@@ -64,3 +89,4 @@ def _figures(
         case "stopping":
             yield drawn("curves", "Learning curves", curves, data, metric)
             yield drawn("rungs", "Who went on at each rung", rungs, data, half=True)
+            yield drawn("slots", "Trials at a time", slots, data, half=True)

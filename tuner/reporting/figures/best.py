@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from tuner.experiment.events import FAILED
-from tuner.experiment.results.comparison import Comparison, Curve, Side
+from tuner.experiment.results.comparison import Comparison, Curve, Entrant, Side
 from tuner.experiment.results.selection import best_so_far, front_of, hypervolume, points_of
-from tuner.experiment.trials import Run, TrialRecord
+from tuner.experiment.trials import TrialRecord
 from tuner.reporting.figures.data import NO_TRIALS, FigureData, evenly, fence_of
 from tuner.reporting.figures.figure import (
     BLACK,
@@ -36,11 +36,12 @@ _SO_FAR = {"color": BLUE, "width": 2.5, "shape": "hv"}  # a line of the best so 
 _MOST_POINTS = 1000
 _MOST_ON_FRONT = 100
 _BOUND = 1 + 1e-9  # of the box, in which the worst values lie, too
-_CAPTION = (
-    "Epochs of all trials together: the training that the search took. A line is the mean over the "
-    "seeds from where all have a value, and its band their range. A search that has ended keeps "
-    "its best."
+_BAND = (
+    "A line is the mean over the seeds from where all have a value, and its band their range. A "
+    "search that has ended keeps its best."
 )
+_EPOCHS = f"Epochs of all trials together: the training that the search took. {_BAND}"
+_HOURS = f"Hours in which a search ran, without the gaps between its runs. {_BAND}"
 _SAMPLES = 50  # of each curve, evenly over its epochs
 _PALE = "26"  # the opacity, in hexadecimal digits, of a band
 
@@ -107,32 +108,15 @@ def _place_trials(data: FigureData, by: By) -> tuple[dict[str, float], float]:
     bests = {trial.trial_id: _best_time(data.trials[trial.trial_id]) for trial in data.ranked}
     if by == "epochs":
         return {i: bisect_right(times, time) for i, time in bests.items()}, len(times)
-    clock = _Stopwatch(data.results.history.runs)
-    hours = {trial_id: clock.hours_until(time) for trial_id, time in bests.items()}
-    return hours, clock.hours_until(times[-1])
+    *seconds, last = data.results.history.find_searched_s([*bests.values(), times[-1]])
+    hours = {trial_id: each / 3600 for trial_id, each in zip(bests, seconds, strict=True)}
+    return hours, last / 3600
 
 
 def _best_time(trial: TrialRecord) -> float:
     """When the trial reported its best epoch."""
     best = trial.best and trial.report_at(trial.best.epoch)
     return best.time if best else trial.started
-
-
-class _Stopwatch:
-    """The time that a search ran, without the gaps between its runs."""
-
-    def __init__(self, runs: Sequence[Run]) -> None:
-        self._starts = [run.started for run in runs]
-        lengths = [run.duration_s for run in runs]
-        self._before = [0.0, *accumulate(lengths)]
-        self._lengths = lengths
-
-    def hours_until(self, time: float) -> float:
-        run = bisect_right(self._starts, time) - 1
-        if run < 0:
-            return 0.0
-        within = min(time - self._starts[run], self._lengths[run])
-        return (self._before[run] + within) / 3600
 
 
 def front(data: FigureData) -> Drawing:
@@ -211,23 +195,75 @@ def volume(data: FigureData) -> Drawing:
 
 
 def epochs(comparison: Comparison) -> Drawing:
-    sides = [side for side in comparison.sides if side.best]
-    curves = [entrant.curve for side in sides for entrant in side.entrants]
-    objective = comparison.objective
-    longest = max((curve.total for curve in curves), default=0)
+    axis = partial(make_count_axis, "epochs", rangemode="tozero")
+    return _EPOCHS, _draw_sides(comparison, lambda entrant: entrant.curve, axis)
+
+
+def hours(comparison: Comparison) -> Drawing:
+    """As `epochs`, by the hours of searching."""
+
+    def axis(most: float) -> Plot:
+        return make_axis("hours of searching", rangemode="tozero")
+
+    return _HOURS, _draw_sides(comparison, lambda entrant: entrant.by_time, axis)
+
+
+def leaders(comparison: Comparison) -> Drawing:
+    """The learning curve of each experiment's best trial."""
+    metric = comparison.objective.metric
+    traces, values, longest = [], [], 0
+    for number, results in enumerate(comparison.experiments):
+        for trial in results.top(1):
+            curve = trial.values(metric)
+            values += [value for _, value in curve]
+            longest = max(longest, trial.last_epoch)
+            style = {"color": COLOURS[number % len(COLOURS)], "dash": DASHES[number % len(DASHES)]}
+            traces.append(
+                scatter(
+                    [epoch for epoch, _ in curve],
+                    rounded(value for _, value in curve),
+                    mode="lines+markers",
+                    line={**style, "width": 2.5},
+                    name=f"{escaped(results.name)}, trial {trial.trial_id}",
+                )
+            )
     plot = make_plot(
-        [trace for number, side in enumerate(sides) for trace in _draw_side(side, number)],
-        x=make_count_axis("epochs", most=longest, rangemode="tozero"),
+        traces,
+        x=make_count_axis("epoch", most=longest),
+        y=make_value_axis(metric, values),
+        showlegend=True,
+    )
+    return "How the best trial of each experiment learned.", plot
+
+
+def _draw_sides(
+    comparison: Comparison, choose: Callable[[Entrant], Curve], axis: Callable[..., Plot]
+) -> Plot:
+    """The best so far of each strategy.
+
+    choose: the curve of an experiment. axis: called with where the last one ends.
+    """
+    sides = [[choose(entrant) for entrant in side.entrants] for side in comparison.sides]
+    curves = [curve for side in sides for curve in side if curve.best]
+    objective = comparison.objective
+    traces = (
+        trace
+        for number, (side, of_side) in enumerate(zip(comparison.sides, sides, strict=True))
+        if side.best
+        for trace in _draw_side(side, of_side, number)
+    )
+    return make_plot(
+        [*traces],
+        x=axis(most=max((curve.total for curve in curves), default=0)),
         y=make_axis(objective.metric, range=_range(curves, objective)),
         showlegend=True,
         height=420,
     )
-    return _CAPTION, plot
 
 
-def _draw_side(side: Side, number: int) -> Iterator[Plot]:
+def _draw_side(side: Side, curves: Sequence[Curve], number: int) -> Iterator[Plot]:
     """A strategy's mean over its seeds as a line, and its range as a band."""
-    curves = [entrant.curve for entrant in side.entrants if entrant.curve.best]
+    curves = [curve for curve in curves if curve.best]
     x = _steps(curves)
     values = [[value for c in curves if (value := c.at(at)) is not None] for at in x]
     colour = COLOURS[number % len(COLOURS)]
@@ -259,8 +295,8 @@ def _range(curves: Sequence[Curve], objective: Objective) -> list[float] | None:
     return [min(fence, best) - margin, max(fence, best) + margin]
 
 
-def _steps(curves: Sequence[Curve]) -> list[int]:
+def _steps(curves: Sequence[Curve]) -> list[float]:
     """Where any of the curves changes, from where all have a value to where the last one ends."""
-    first = max(curve.epochs[0] for curve in curves)
+    first = max(curve.starts[0] for curve in curves)
     last = max(curve.total for curve in curves)
-    return sorted({first, *(at for curve in curves for at in curve.epochs if at >= first), last})
+    return sorted({first, *(at for curve in curves for at in curve.starts if at >= first), last})

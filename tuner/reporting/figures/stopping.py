@@ -1,4 +1,4 @@
-"""The figures of learning curves and early stopping."""
+"""The figures of learning curves, early stopping and the use of the machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.figures.data import FigureData, evenly, explain_selection, fence_of, leading
@@ -15,6 +16,7 @@ from tuner.reporting.figures.figure import (
     GREY,
     SKY,
     STATUS_COLOURS,
+    VERMILLION,
     Drawing,
     Plot,
     make_axis,
@@ -30,6 +32,8 @@ from tuner.wording import number
 _MOST_CURVES = 2000
 _MOST_POINTS = 12_000  # of all curves but the best; more cannot be told from each other
 _FEWEST_POINTS = 3  # of a curve that is drawn without dots
+_PARTS = 240  # of the search's time, in each of which the trials at a time are averaged
+_IDLE = VERMILLION + "40"  # its opacity in hexadecimal digits
 _HOVER = "trial %{customdata}, epoch %{x}: %{y:.4g}<extra></extra>"
 
 Curve = Sequence[tuple[int, float]]  # epochs and values
@@ -168,3 +172,86 @@ def rungs(data: FigureData) -> Drawing:
         "that reached it."
     )
     return caption, plot
+
+
+def slots(data: FigureData) -> Drawing:
+    """How many trials ran at a time, or their GPUs, over the hours of searching.
+
+    All trials of the experiment count, also those that are not chosen.
+    """
+    runs = [run for trial in data.results.trials.values() for run in trial.runs]
+    seconds = data.results.history.find_searched_s(
+        time for run in runs for time in (run.started, run.ended)
+    )
+    times_2N = np.asarray(seconds, float).reshape(-1, 2).T / 3600
+    if not times_2N.size or times_2N.max() <= times_2N.min():
+        return "Nothing to show: no trial has run.", None
+    edges = np.linspace(0, times_2N.max(), _PARTS + 1)
+    # The part of each trial's time that lies before each edge
+    spent = np.clip(edges[:, None], *times_2N).sum(axis=1) - times_2N[0].sum()
+    mean = np.diff(spent) / np.diff(edges)
+    at_once = _count_at_once(times_2N)
+    gpus = data.spec.resources.gpus * data.spec.resources.ranks if data.spec else 0
+    of_each, unit = (gpus, "GPUs in use") if gpus else (1.0, "trials at a time")
+    used, most = rounded([*mean * of_each, mean[-1] * of_each]), at_once * of_each
+    steps = {"mode": "lines", "line": {"shape": "hv", "width": 1, "color": BLUE}}
+    idle = {"mode": "lines", "line": {"width": 0}, "fill": "tonexty", "fillcolor": _IDLE}
+    x = rounded(edges)
+    plot = make_plot(
+        [
+            scatter(x, used, name=unit, fill="tozeroy", fillcolor=SKY, **steps),
+            scatter(x, [most] * len(x), name="idle", hoverinfo="skip", **idle),
+        ],
+        x=make_axis("hours of searching", rangemode="tozero"),
+        y=make_axis(unit, rangemode="tozero"),
+        showlegend=True,
+    )
+    share = 1 - float(mean.mean()) / at_once
+    caption = (
+        f"At most {number(most)} {unit}, {number(float(mean.mean()) * of_each)} on average: "
+        f"{share:.0%} of this room was idle."
+    )
+    return caption, plot
+
+
+def _count_at_once(times_2N: NDArray[np.float64]) -> int:
+    """The most trials that ran at one time. times_2N: when each started and ended."""
+    started, ended = np.sort(times_2N, axis=1)
+    running = np.arange(1, len(started) + 1) - np.searchsorted(ended, started, side="right")
+    return int(running.max())
+
+
+def beside(data: FigureData, trial_id: str, metric: str | None = None) -> Drawing:
+    """The curve of a trial beside that of the best one, and the median of all at each epoch."""
+    metric = metric or data.objective.metric
+    reported = {i: values for i, trial in data.trials.items() if (values := trial.values(metric))}
+    if trial_id not in reported:
+        return f"Nothing to show: it has not reported {metric}.", None
+    by_epoch: dict[int, list[float]] = {}
+    for epoch, value in chain.from_iterable(reported.values()):
+        by_epoch.setdefault(epoch, []).append(value)
+    epochs = sorted(by_epoch)
+    medians = [float(np.median(by_epoch[epoch])) for epoch in epochs]
+    best = next((t.trial_id for t in data.ranked if t.trial_id in reported), trial_id)
+    traces = [
+        scatter(
+            epochs,
+            rounded(medians),
+            mode="lines",
+            line={"color": GREY, "dash": "dash"},
+            name="median of all trials",
+        )
+    ]
+    for each, name, colour in ((best, "best", BLACK), (trial_id, "this trial", BLUE)):
+        if each != trial_id or name == "this trial":
+            style = {"line": {"color": colour, "width": 2}, "marker": {"color": colour, "size": 4}}
+            traces.append(_draw_curves({each: reported[each]}, name=name, **style))
+    shown = [value for trace in traces for value in trace["y"]]
+    plot = make_plot(
+        traces,
+        x=make_count_axis("epoch", most=epochs[-1]),
+        y=make_value_axis(metric, shown),
+        showlegend=True,
+    )
+    which = "It is the best trial" if best == trial_id else f"The best one is trial {best}"
+    return f"{which}; at each epoch the median is that of the trials that reached it.", plot

@@ -1,0 +1,23 @@
+from tuner.reporting.figures import draw_confusion
+from tuner.reporting.figures.images import confusion
+
+CLASSES = ["cat", "<b>dog</b>", "owl"]
+MATRIX = [[8, 2, 0], [1, 4, 5], [0, 0, 0]]
+
+
+def test_confusion_shows_counts_and_the_shares_of_each_class():
+    figure = draw_confusion({"confusion": {"classes": CLASSES, "matrix": MATRIX}})
+    (trace,) = figure.plot["data"]
+    assert trace["text"] == MATRIX
+    assert trace["z"] == [[0.8, 0.2, 0], [0.1, 0.4, 0.5], [0, 0, 0]]
+    assert trace["hovertext"][0][1] == "cat: 2 of 10 as &lt;b&gt;dog&lt;/b&gt;"
+    assert figure.plot["layout"]["xaxis"]["ticktext"][1] == "&lt;b&gt;dog&lt;/b&gt;"
+
+
+def test_confusion_of_other_records_is_left_out():
+    assert draw_confusion(None) is None
+    assert draw_confusion({"confusion": {"classes": ["a"], "matrix": [[1, 2]]}}) is None
+    names = [f"{n}" for n in range(101)]
+    caption, plot = confusion({"confusion": {"classes": names, "matrix": [[0] * 101] * 101}})
+    assert plot is None
+    assert "101 classes" in caption

@@ -1,0 +1,54 @@
+"""The figure of which classes of images a model takes for others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tuner.experiment.results.statistics import confusion_in
+from tuner.reporting.figures.figure import Drawing, escaped, make_axis, make_plot
+
+_MOST_CLASSES = 100
+_MOST_NUMBERED = 30  # classes, whose cells have room for a number
+_SHADES = [[0, "rgba(0, 114, 178, 0)"], [1, "rgba(0, 114, 178, 1)"]]  # on a page of any colour
+
+
+def confusion(measured: Mapping[str, Any] | None) -> Drawing:
+    """The images of each class by the class that the model gives them; shades are shares of a row.
+
+    measured: the record of a test, which may be someone else's.
+    """
+    found = confusion_in(measured)
+    if found is None:
+        return None
+    classes, counts = found
+    if len(classes) > _MOST_CLASSES:
+        reason = f"there are {len(classes)} classes, and at most {_MOST_CLASSES} can be read."
+        return f"Nothing to show: {reason}", None
+    names = [escaped(name) for name in classes]
+    shares = [[count / max(sum(row), 1) for count in row] for row in counts]
+    trace = {
+        "type": "heatmap",
+        "z": shares,
+        "text": counts,
+        "texttemplate": "%{text}" if len(names) <= _MOST_NUMBERED else "",
+        "hovertext": [
+            [f"{name}: {n} of {sum(row)} as {other}" for n, other in zip(row, names, strict=True)]
+            for name, row in zip(names, counts, strict=True)
+        ],
+        "hoverinfo": "text",
+        "colorscale": _SHADES,
+        "zmin": 0,
+        "zmax": 1,
+        "showscale": False,
+        "xgap": 1,
+        "ygap": 1,
+    }
+    ticks = {"tickvals": [*range(len(names))], "ticktext": names}
+    plot = make_plot(
+        [trace],
+        x=make_axis("class that the model gives", **ticks, tickangle=-45),
+        y=make_axis("class of the image", **ticks, autorange="reversed"),
+        height=max(300, 120 + 22 * len(names)),
+    )
+    return "Images of each row's class by the class that the model gives them.", plot
