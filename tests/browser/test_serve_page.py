@@ -3,14 +3,17 @@
 Screenshots go to build/screenshots.
 """
 
+import json
 import os
 import re
 import subprocess
 import sys
+from contextlib import contextmanager
 from urllib.parse import quote
 
 import pytest
 from chromium import chromium
+from PIL import Image
 from served import Served
 from stories import search
 from synthetic import Writer, change_document, make_folder
@@ -18,7 +21,9 @@ from synthetic import Writer, change_document, make_folder
 from tuner.experiment import control
 from tuner.experiment.changes import CHANGES
 from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.results.confirmation import record_test
 from tuner.experiment.results.described import Labels
+from tuner.service.queue.entries import Queue
 
 try:
     from selenium.webdriver.common.actions.action_builder import ActionBuilder
@@ -34,7 +39,8 @@ SPACE = {"strategy": "random", "space": {"lr": "loguniform(0.0001, 1)", EVIL: "c
 STRANGERS = (
     "return [...document.querySelectorAll('img, script, b, i, iframe, a')].filter((e) => "
     "!(e.tagName == 'SCRIPT' && ['/page.js', '/plotly.js'].includes(e.getAttribute('src')))"
-    "&& !(e.tagName == 'A' && e.getAttribute('href').startsWith('#/'))"
+    "&& !(e.tagName == 'A' && e.getAttribute('href').startsWith('#'))"
+    "&& !(e.tagName == 'IMG' && e.getAttribute('src').startsWith('/api/experiments/'))"
     "&& !e.closest('.tile > b, .track > i, .report')).map((e) => e.outerHTML)"
 )
 
@@ -43,6 +49,7 @@ STRANGERS = (
 def storage(tmp_path_factory):
     root = tmp_path_factory.mktemp("storage")
     search(root / "digits", 30)
+    search(root / "wider", 12, seed=1)
     Labels(("baseline",), EVIL).write(ExperimentFolder(root / "digits"))
     return root
 
@@ -71,13 +78,36 @@ def hostile(storage):
 def steered(storage):
     """A search that a driver holds, which takes controls."""
     writer = Writer(make_folder(storage / "steered"))
-    writer.trial(0, [0.5], end=None)
+    writer.trial(0, [0.5], end=None, config={"lr": 0.1})
     yield writer
     writer.kill()
 
 
 @pytest.fixture(scope="module")
-def url(storage, hostile, steered):
+def photos(storage):
+    """The name of a search whose trial takes a photo for a class of a hostile name."""
+    writer = Writer(make_folder(storage / "photos"))
+    writer.trial(0, [0.5], end=None, config={"lr": 0.1})
+    writer.checkpoint("00000", 1)
+    writer.add("trial_ended", trial_id="00000", status="completed")
+    writer.end()
+    picture = storage.parent / "a.png"
+    Image.new("RGB", (200, 200), (200, 30, 30)).save(picture)
+    [checkpoint] = writer.results.trials["00000"].checkpoints
+    mistake = {"file": str(picture), "label": "cat", "predicted": EVIL, "probability": 0.9}
+    record = {
+        "checkpoint_sha256": checkpoint.sha256,
+        "test_accuracy": 0.75,
+        "confusion": {"classes": ["cat", EVIL], "matrix": [[2, 1], [0, 1]]},
+        "mistakes": [mistake],
+    }
+    record_test(writer.folder, "00000", record)
+    return "photos"
+
+
+@contextmanager
+def serving(storage):
+    """The URL of a server of a storage."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tuner", "serve", "--port", "0", "--storage", storage],
         stdout=subprocess.PIPE,
@@ -88,6 +118,12 @@ def url(storage, hostile, steered):
     yield process.stdout.readline().strip()
     process.terminate()
     process.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def url(storage, hostile, steered, photos):
+    with serving(storage) as url:
+        yield url
 
 
 def own_errors(browser):
@@ -206,16 +242,18 @@ def name(hostile):
 
 def test_the_list_is_filtered_and_sorted(page, name):
     shown = page.texts(".experiments .name")
-    assert set(shown) == {name.replace("\u202e", "\ufffd"), "digits", "steered"}
+    assert set(shown) == {
+        *(name.replace("\u202e", "\ufffd"), "digits", "steered", "wider", "photos")
+    }
     assert page.driver.current_url == page.url  # without the token
     assert page.ask("return document.cookie") == ""
     page.type("#filter", "baseline")
     page.wait(lambda: page.texts(".experiments .name") == ["digits"])
     page.type("#filter", "")
-    page.wait(lambda: len(page.texts(".experiments .name")) == 3)
-    page.click("th:first-child button")
+    page.wait(lambda: len(page.texts(".experiments .name")) == 5)
+    page.click("th:nth-child(2) button")
     page.wait(lambda: page.texts("th[aria-sort]") == ["Name"])
-    assert page.texts(".experiments .name")[1:] == ["digits", "steered"]
+    assert page.texts(".experiments .name")[1:] == ["digits", "photos", "steered", "wider"]
     assert page.is_harmless()
     page.browser.screenshot("serve-list.png")
 
@@ -223,12 +261,12 @@ def test_the_list_is_filtered_and_sorted(page, name):
 def test_hostile_names_stay_text_wherever_they_are_shown(page, name):
     page.go(name)
     page.wait(lambda: len(page.texts(".trials tbody tr")) == 3)
-    page.wait(lambda: METRIC in page.texts(".tile span"))
+    page.wait(lambda: f"best {METRIC}" in page.texts(".tile span"))
     page.wait(lambda: page.texts(".curves .lines path") and page.texts(".history .point"))
     page.wait(lambda: page.texts(".changes li"))
     assert EVIL in page.text()
     [changed] = page.texts(".changes li")
-    assert changed.endswith(f', after 0 epochs: {EVIL} none → {{"{EVIL}":1}}')
+    assert changed.endswith(f', after 0 epochs: {EVIL} none -> {{"{EVIL}": 1}}')
     page.browser.screenshot("serve-hostile.png")
     page.go(name, "trials", "00001")
     page.wait(lambda: "title" in "".join(page.texts("#drawer pre")))
@@ -264,7 +302,7 @@ def silenced(page):
 
 def test_page_of_an_experiment_says_that_it_is_loading(silenced):
     silenced.wait(lambda: silenced.texts(".plots") == ["loading …"])
-    assert silenced.texts(".tile > :last-child") == ["loading …"] * 4
+    assert silenced.texts(".tiles") == ["loading …"]
     assert silenced.texts(".filter .count") == ["loading …"]
     silenced.browser.screenshot("serve-loading.png")
 
@@ -288,10 +326,12 @@ def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, steered):
     page.type("dialog input", "3")
     page.click("dialog [data-agree]")
     page.wait(lambda: asked()[1:] == [{"verb": "max-concurrent", "max_concurrent": 3}])
+    page.wait(lambda: page.texts("dialog") == [])
     page.click('.steer [data-verb="finish"]')
     page.browser.screenshot("serve-confirm.png")
     page.click("dialog [data-agree]")
     page.wait(lambda: asked()[2:] == [{"verb": "finish"}])
+    page.wait(lambda: page.texts("dialog") == [])
     page.go(name, "trials", "00000")
     page.click('#drawer [data-verb="stop-trial"]')
     page.click("dialog [data-agree]")
@@ -315,8 +355,8 @@ def test_what_is_reported_appears_without_a_reload(page, hostile, name):
     page.ask("window.here = 1")
     report = {METRIC: 0.987, f"{EVIL}2": 0.1}
     hostile.add("result", trial_id="00002", epoch=3, metrics=report)
-    page.wait(lambda: "0.9870" in page.texts(".tile b"))
-    page.wait(lambda: any("0.9870" in row for row in page.texts(".trials tbody tr")))
+    page.wait(lambda: "0.987" in page.texts(".tile b"))
+    page.wait(lambda: any("0.987" in row for row in page.texts(".trials tbody tr")))
     curves = "return document.querySelector('.curves .chart').data.flatMap((trace) => trace.y)"
     page.wait(lambda: page.drawn("curves") and 0.987 in page.ask(curves))
     assert page.ask("return window.here") == 1
@@ -343,15 +383,87 @@ def test_trials_are_chosen_and_the_report_is_shown_apart(page):
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_is_wider_than_the_window(page, width, scheme):
+def test_nothing_is_wider_than_the_window(page, photos, width, scheme):
     page.resize(width, 900)
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    for parts in ((), ("digits",), ("digits", "trials", "00004")):
-        page.go(*parts)
-        page.wait(lambda shown=".trials" if parts else ".experiments": page.texts(f"{shown} td"))
+    views = {
+        "#/": ".experiments td",
+        "#/digits": ".trials td",
+        f"#/{photos}/trials/00000": "#drawer .pictures figcaption",
+        "#compare/digits/wider": ".plot.leaders .main-svg",
+        "#new": ".examples button",
+    }
+    for number, (place, shown) in enumerate(views.items()):
+        page.ask("location.hash = arguments[0]", place)
+        page.wait(lambda shown=shown: page.texts(shown))
         page.wait(lambda: page.ask("return document.documentElement.scrollWidth <= innerWidth"))
-        page.browser.screenshot(f"serve-{scheme}-{width}-{len(parts)}.png")
+        page.browser.screenshot(f"serve-{scheme}-{width}-{number}.png")
+    assert page.is_harmless()
+
+
+def test_marked_experiments_are_compared(page):
+    assert page.ask("return document.querySelector('#compare').disabled")
+    for name in ("digits", "wider"):
+        page.click(f"input[aria-label='Compare {name}']")
+    page.wait(lambda: page.texts("#compare") == ["Compare 2"])
+    page.click("#compare")
+    page.wait(lambda: all(map(page.drawn, ["epochs", "hours", "leaders"])))
+    titles = page.texts(".part h2")
+    assert titles[:2] == ["Which is ahead", "On average over the seeds"]
+    assert page.texts(".part:nth-child(3) thead th") == ["hyperparameter", "digits", "wider"]
+    assert page.texts(".part:nth-child(3) .differs th") != []
+    page.ask("location.hash = '#compare/digits/nope'")
+    page.wait(lambda: "no experiment 'nope'" in page.texts(".problem")[0])
+    assert page.is_harmless()
+
+
+def test_new_search_is_checked_as_it_is_typed_and_queued(page, storage):
+    page.ask("location.hash = '#new'")
+    page.wait(lambda: "digits" in page.texts(".examples button"))
+    page.type("#spec", "search:\n  space:\n    lr: loguniform(1, 0.1)\nnum_samples: 3\n")
+    page.wait(lambda: page.texts("#faults button") == ["line 3"])
+    assert "search.space.lr: " in page.texts("#faults li")[0]
+    page.click("#faults button")
+    chosen = "const e = document.querySelector('#spec');"
+    chosen += "return e.value.slice(e.selectionStart, e.selectionEnd)"
+    assert page.ask(chosen) == "    lr: loguniform(1, 0.1)"
+    assert page.ask("return document.querySelector('#add').disabled")
+    page.type("#spec", "digits num_samples=3")
+    page.wait(lambda: page.texts(".plan")[0].startswith("digits-2 would run"))
+    page.browser.screenshot("serve-new.png")
+    page.click("#add")
+    page.wait(lambda: page.texts(".toast") == ["digits-2 is in the queue"])
+    page.wait(lambda: page.texts(".part tbody th") == ["digits-2"])
+    assert Queue(str(storage)).entry("digits-2").spec["num_samples"] == 3
+    assert page.is_harmless()
+
+
+def test_trial_shows_the_photos_that_it_gets_wrong_and_varies(page, photos, steered):
+    page.go(photos, "trials", "00000")
+    page.wait(lambda: page.drawn("reports") and page.drawn("confusion"))
+    assert page.texts("#drawer .pictures figcaption") == [f"cat, taken for {EVIL} (0.90): a.png"]
+    page.wait(lambda: page.ask("return document.querySelector('.pictures img').naturalWidth") == 96)
+    page.click("#drawer .head a")
+    page.wait(
+        lambda: "points_to_evaluate" in page.ask("return document.querySelector('#spec').value")
+    )
+    page.go(steered.folder.name, "trials", "00000")
+    page.click('#drawer [data-verb="try"]')
+    tried = "return document.querySelector('dialog textarea').value"
+    page.wait(lambda: page.texts("dialog h2") == ["Try a variation"])
+    assert json.loads(page.ask(tried)) == {"lr": 0.1}
+    assert page.is_harmless()
+
+
+def test_empty_storage_offers_a_start(browser, tmp_path):
+    with serving(tmp_path) as url:
+        browser.driver.get(url)
+        shown = "return document.querySelector('.empty').innerText"
+        browser.wait(lambda: "No experiments yet." in browser.driver.execute_script(shown))
+        browser.driver.execute_script("document.querySelector('.empty a').click()")
+        queue = "return document.querySelector('#main').innerText"
+        browser.wait(lambda: "tuner queue run --stay" in browser.driver.execute_script(queue))
 
 
 def test_without_the_token_it_says_where_it_is(browser, url):
@@ -448,7 +560,7 @@ def test_click_opens_the_trial_and_pointing_shows_its_config(digits):
     )
     at = page.ask(point)
     page.point(".curves .chart", at)
-    told = rf"trial {best}: 0\.\d+; lr 0\.\d+, momentum 0\.\d+, width \d+"
+    told = rf"trial {best}: 0\.\d+; lr=0\.\d+ momentum=0\.\d+ width=\d+"
     page.wait(lambda: re.fullmatch(told, page.texts(".curves .told")[0]))
     page.point(".curves .chart", at, at)
     page.wait(lambda: page.texts("#drawer h1") == [f"Trial {best}"])
@@ -465,11 +577,11 @@ def test_a_trial_stands_beside_the_best(digits, storage):
     ids = sorted(row["trial_id"] for row in (best, other))
     page.wait(lambda: page.trials("reports") == ids)
     differing = [name for name, value in best["config"].items() if other["config"][name] != value]
-    assert len(page.texts("#drawer .values .best")) == len(differing) > 0
+    assert page.texts("#drawer .differs th") == differing != []
     page.browser.screenshot("serve-trial.png")
     page.go("digits", "trials", best["trial_id"])
     page.wait(lambda: page.trials("reports") == [best["trial_id"]])
-    assert page.texts("#drawer .values .best") == []
+    assert page.texts("#drawer .differs") == []
 
 
 def test_brushed_axes_filter_the_table(digits):

@@ -17,9 +17,9 @@ from tuner.reporting.experiment_text import (
     best_text,
     change_lines,
     control_text,
+    request_line,
     summary,
 )
-from tuner.reporting.html import tiles
 from tuner.reporting.report import Report
 from tuner.reporting.tables import experiments_table
 from tuner.reporting.terminal import status_text
@@ -145,7 +145,7 @@ def test_summary_and_report_show_what_another_hour_is_expected_to_bring(
     assert lines[2] in status_text(results, now=0.0)
     shown = results.show()["expected_gain"]
     assert shown == {"per_hour": per_hour and pytest.approx(per_hour), "utility": 0.01}
-    [tile] = [tile for tile in tiles(Report(results)) if tile[0] == "expected gain"]
+    [tile] = [tile for tile in Report(results).tiles if tile[0] == "expected gain"]
     assert tile[1] == value.removesuffix(" of val_accuracy")
 
 
@@ -208,3 +208,17 @@ def test_summary_says_that_a_search_ended_before_its_time_budget(tmp_path, reaso
     is_early = reason is None
     assert (", before its time budget of 10m" in text) == is_early
     assert ("--add-samples 3" in text) == is_early
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        ({}, "pause, asked by ann: the driver has not answered yet"),
+        ({"time": 0}, "pause, asked by ann"),
+        ({"time": 0, "refused": "it has\x1b ended"}, "pause, asked by ann; not done: it has"),
+    ],
+)
+def test_request_line_says_what_came_of_it(answer, line):
+    shown = request_line({"control": {"verb": "pause"}, "by": "ann", **answer})
+    assert line in shown
+    assert "\x1b" not in shown

@@ -1,9 +1,6 @@
-import base64
 import json
 import re
-from io import BytesIO
 
-import numpy as np
 import pytest
 from confirmed import retrained, searched
 from PIL import Image
@@ -17,11 +14,8 @@ from tuner.reporting.html import (
     best_table,
     comparison_page,
     figure_json,
-    pictures_in,
     render,
     report_page,
-    tiles,
-    with_thumbnails,
 )
 from tuner.reporting.report import Report
 
@@ -90,7 +84,7 @@ def test_report_page_has_the_recall_of_each_class(tmp_path, images, shown):
     assert cells[0] == "cat"
     assert cells[1::2] == ["0.75", str(images), "&lt;b&gt;", "0.51 to 1.00", ""]
     assert cells[4] == f"{images // 4} taken for &lt;b&gt;"
-    recalls = [value for label, value, _ in tiles(report) if label.startswith("macro recall")]
+    recalls = [value for label, value, _ in report.tiles if label.startswith("macro recall")]
     assert recalls == (["0.875"] if shown else [])
 
 
@@ -99,7 +93,7 @@ def test_page_shows_baseline_and_warns_if_unbeaten(tmp_path):
     document = read_document(path)
     path.write_text(json.dumps({**document, "validation": {"images": 9, "baseline": 0.5}}))
     report = Report(Results(path.parent))
-    assert next(tiles(report))[2].endswith("; baseline 0.5")
+    assert next(report.tiles)[2].endswith("; baseline 0.5")
     assert "does not beat the baseline beyond chance" in report_page(report)
     assert report.as_dict()["validation"]["baseline"] == 0.5
     path.write_text(json.dumps({**document, "validation": {"images": 900, "baseline": 0.1}}))
@@ -113,7 +107,7 @@ def test_best_table_of_confirmed_search_has_means(tmp_path):
     head, first, *_ = best_table(report)
     assert head[2] == "confirmed mean"
     assert first[:4] == ["00001", "0.8", "0.75 +- 0.05", "2"]
-    _, value, shown = next(tiles(report))
+    _, value, shown = next(report.tiles)
     note = "trial 00001, epoch 2; confirmed mean 0.75 +- 0.05 of 2 seeds"
     assert (value, shown) == ("0.8", note)
     section = report_page(report).partition('<section id="confirmed">')[2]
@@ -174,35 +168,3 @@ def test_report_page_escapes_controls(writer):
     assert cells[1:4] == ["num-samples 9", "&lt;b&gt;ada", "done"]
     assert cells[5:] == ["try &lt;i&gt;=1", "", "not done: no &lt;u&gt;"]
     assert "num_samples: 9" in page[page.index('<section id="provenance">') :]
-
-
-def write(path, side=300):
-    noise = np.random.default_rng(0).integers(0, 256, (side, side, 3), np.uint8)
-    Image.fromarray(noise).save(path)
-    return {**ENTRY, "file": str(path)}
-
-
-@pytest.mark.parametrize("record", [None, {}, {"mistakes": 3}, {"mistakes": [3, {"file": 1}]}])
-def test_pictures_in_leaves_out_what_has_another_shape(record):
-    assert pictures_in(record, "mistakes", "predicted") == []
-
-
-def test_with_thumbnails_shrinks_the_files_that_are_here(tmp_path):
-    (tmp_path / "text.jpg").write_text("no image")
-    entries = [{**ENTRY, "file": str(tmp_path / name)} for name in ("gone.jpg", "text.jpg")]
-    entries.insert(0, write(tmp_path / "a.jpg"))
-    pictures = pictures_in({"mistakes": entries}, "mistakes", "predicted")
-    shown, *others = with_thumbnails(pictures)
-    head, _, data = shown.url.partition(",")
-    assert head == "data:image/jpeg;base64"
-    assert max(Image.open(BytesIO(base64.b64decode(data))).size) == 96
-    assert (shown.label, shown.other, shown.probability) == ("rose", "tulip", 0.9)
-    assert [picture.url for picture in others] == [None, None]
-
-
-def test_with_thumbnails_stops_at_the_limit_of_bytes(tmp_path):
-    entries = [write(tmp_path / f"{number}.png") for number in range(4)]
-    pictures = pictures_in({"mistakes": entries}, "mistakes", "predicted")
-    size = len(next(with_thumbnails(pictures)).url) * 3 // 4
-    shown = [picture.url is not None for picture in with_thumbnails(pictures, 2 * size)]
-    assert shown == [True, True, False, False]

@@ -89,7 +89,8 @@ def test_post_control_requests_it(tmp_path, running):
     assert (pending.id, pending.control.verb, pending.by) == (
         answer.json()["id"], "stop-trial", "browser",
     )  # fmt: skip
-    shown = {**pending.model_dump(mode="json"), "text": "stop-trial 00000"}
+    waits = "stop-trial 00000, asked by browser: the driver has not answered yet"
+    shown = {**pending.model_dump(mode="json"), "text": "stop-trial 00000", "line": waits}
     assert served.get("running", "control").json() == [shown]
 
 
@@ -129,7 +130,7 @@ def test_figures_are_those_of_the_report(storage):
     answer = figures_of(storage, "best", "stopping", by="epochs")
     assert (answer["metric"], answer["mode"]) == ("val_accuracy", "max")
     assert answer["metrics"] == ["images_per_s", "peak_memory_mib", "val_accuracy"]
-    assert [*answer["figures"]] == ["history", "curves", "rungs"]
+    assert [*answer["figures"]] == ["history", "curves", "rungs", "slots"]
     data = FigureData(Results(storage / "digits"))
     for figure in (*draw_section("best", data, by="epochs"), *draw_section("stopping", data)):
         assert answer["figures"][figure.name] == json.loads(json.dumps(figure.as_dict()))

@@ -6,6 +6,7 @@ a .py, .yaml or .json file, also a recorded experiment.json; or images, `folder:
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
@@ -147,6 +148,18 @@ def names(directory: Path) -> list[str]:
     """The experiments that can be called by name from `directory`, sorted."""
     files = (directory / "experiments").glob("[!_]*.py")
     return sorted({*(file.stem for file in files), *_shipped()})
+
+
+def describe(directory: Path) -> dict[str, str]:
+    """The experiments that can be called by name, and the first line of each one's docstring."""
+    folders = [directory / "experiments", *map(Path, importlib.import_module(_SHIPPED).__path__)]
+    described = {}
+    for name in names(directory):
+        path = next(path for folder in folders if (path := folder / f"{name}.py").is_file())
+        with _translate_errors(str(path)):
+            docstring = ast.get_docstring(ast.parse(path.read_bytes()))
+        described[name] = (docstring or "").partition("\n")[0]
+    return described
 
 
 def search_modules_in(directory: Path) -> None:

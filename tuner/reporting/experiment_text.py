@@ -374,6 +374,17 @@ def answer_text(answer: Answer) -> str:
     return f"{control_text(answer.control)}{by}{not_done}"
 
 
+def request_line(request: Mapping[str, Any]) -> str:
+    """A request as a plain value, with its answer if the driver has given one."""
+    text, by, time = control_text(request["control"]), request["by"], request.get("time")
+    asked = f"{text}, asked by {printable(by)}" if by else text
+    if time is None:
+        return f"{asked}: the driver has not answered yet"
+    refused = request.get("refused")
+    not_done = f"; not done: {printable(refused)}" if refused else ""
+    return f"{moment(time)}  {asked}{not_done}"
+
+
 def control_lines(answers: Sequence[Answer]) -> list[str]:
     lines = ["Asked while it ran"] if answers else []
     for answer in answers:
@@ -390,10 +401,16 @@ def change_text(change: Mapping[str, Any]) -> str:
 def change_lines(changes: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = ["Changed by a resume"] if changes else []
     for change in changes:
-        reported = amount_of(change["after_epochs"], "epoch")
-        text = f"  {moment(change['time'])}, after {reported}: {change_text(change)}"
-        lines += wrap(text, _WIDTH, subsequent_indent=" " * 4)
+        lines += wrap(f"  {change_line(change)}", _WIDTH, subsequent_indent=" " * 4)
     return lines
+
+
+def change_line(change: Mapping[str, Any]) -> str:
+    """The change by one resume, and when it was made, if that is known."""
+    if change["time"] is None:
+        return change_text(change)
+    reported = amount_of(change["after_epochs"], "epoch")
+    return f"{moment(change['time'])}, after {reported}: {change_text(change)}"
 
 
 def _value(value: Any) -> str:

@@ -8,12 +8,7 @@ would forbid it.
 from __future__ import annotations
 
 import json
-import os
-from base64 import b64encode
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +20,21 @@ from plotly.offline import get_plotlyjs
 from tuner.experiment.files import write_file
 from tuner.experiment.results.comparison import Comparison
 from tuner.experiment.results.statistics import (
+    CLASS_HEAD,
     DOUBTFUL_LABELS,
     MISTAKES,
     class_table,
     doubtful_pairs,
-    macro_recall,
     warnings_of,
 )
 from tuner.reporting import comparison_text
 from tuner.reporting.experiment_text import change_text, control_text, label_lines
 from tuner.reporting.figures import draw_comparison, draw_confusion, draw_section
 from tuner.reporting.figures.figure import Plot
-from tuner.reporting.report import Report, utc
+from tuner.reporting.pictures import pictures_in, with_thumbnails
+from tuner.reporting.report import Report, mean_text, utc
 from tuner.spec.plain_values import flat
-from tuner.wording import amount_of, duration, number, printable, with_error
-
-_SIDE = 96  # px of a thumbnail
-_MOST_BYTES = 220_000  # of all thumbnails of a page; base64 makes four bytes of three
+from tuner.wording import number, printable
 
 
 def report_page(report: Report, *, images: bool = True) -> str:
@@ -54,9 +47,10 @@ def report_page(report: Report, *, images: bool = True) -> str:
         figures_of=partial(draw_section, data=report.data),
         report=report,
         results=report.results,
-        tiles=tiles(report),
+        tiles=report.tiles,
         best=best_table(report),
         warnings=warnings_of(*report.accuracies),
+        class_head=CLASS_HEAD,
         classes=class_table(report.test),
         confusion=[each for each in [draw_confusion(report.test)] if each],
         mistakes=list(with_thumbnails(mistakes) if images else mistakes),
@@ -106,38 +100,6 @@ def write_page(path: Path, page: str) -> None:
     write_file(path, lambda partial: partial.write_text(page, encoding="utf-8"))
 
 
-def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
-    results = report.results
-    accuracies = report.accuracies
-    if report.best:
-        best, searched = report.best[0], _searched(report, report.best[0])
-        note = f"trial {best['trial_id']}, epoch {searched['epoch']}"
-        if confirmed := best.get("confirmed"):
-            note += f"; confirmed mean {_mean(best)} of {confirmed['seeds']} seeds"
-        note += "".join(f"; {a.note}" for a in accuracies if a.metric == results.metric)
-        value = number(searched["metrics"][results.metric])
-        yield f"best {printable(results.metric)}", value, note
-    measured = "refit" if report.refit else "best"
-    for accuracy in accuracies:
-        if accuracy.metric != results.metric:
-            whose = measured if accuracy.metric.startswith("test_") else "best"
-            yield f"{accuracy.metric} of the {whose}", number(accuracy.value), accuracy.note
-    if (macro := macro_recall(report.test)) is not None:
-        note = "test split: the mean over the classes, which are uneven"
-        yield f"macro recall of the {measured}", number(macro), note
-    ended = [f"{count} {status}" for status, count in results.counts.items() if count]
-    yield "trials", str(len(results.trials)), ", ".join(ended) or "none has started"
-    resumed = results.history.resumed
-    again = f", resumed {'once' if resumed == 1 else f'{resumed} times'}" if resumed else ""
-    yield "time", duration(results.history.duration_s), f"of searching{again}"
-    if expected := results.expected_gain:
-        gain = expected["per_hour"]
-        note = f"of another hour; the search ends below {number(expected['utility'])}"
-        yield "expected gain", "not known yet" if gain is None else f"{gain:.2g}", note
-    stopped = amount_of(len(report.data.stopped), "trial")
-    yield "epochs trained", str(report.trained_epochs), f"{stopped} stopped early"
-
-
 def best_table(report: Report) -> list[list[str]]:
     """The head and a row for each of the best trials: value, confirmed mean, hyperparameters."""
     metric = report.results.metric
@@ -147,79 +109,15 @@ def best_table(report: Report) -> list[list[str]]:
     head = ["trial", printable(metric), *(["confirmed mean"] if confirmed else []), "epoch"]
     rows = []
     for best, config in zip(report.best, configs, strict=True):
-        searched = _searched(report, best)
+        searched = report.searched(best)
         values = (number(config[name]) if name in config else "" for name in names)
-        mean = [_mean(best)] if confirmed else []
+        mean = [mean_text(best)] if confirmed else []
         value = number(searched["metrics"][metric])
         rows.append([best["trial_id"], value, *mean, str(searched["epoch"]), *values])
     return [[*head, *names], *rows]
-
-
-def _searched(report: Report, best: Mapping[str, Any]) -> dict[str, Any]:
-    return report.results.best_json(report.results.trial(best["trial_id"]))
-
-
-def _mean(best: Mapping[str, Any]) -> str:
-    confirmed = best.get("confirmed")
-    return with_error(confirmed["mean"], confirmed["standard_error"]) if confirmed else ""
 
 
 def versions(by_name: Any) -> str:
     """The versions of packages, which may be missing in someone else's record, as text."""
     pairs = by_name.items() if isinstance(by_name, dict) else ()
     return ", ".join(f"{name} {number}" for name, number in pairs) or "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """An image file in words, and its thumbnail as a data URL, if it can be shown."""
-
-    file: str
-    label: str
-    other: str
-    probability: float
-    url: str | None = None
-
-
-def pictures_in(measured: Mapping[str, Any] | None, name: str, other: str) -> list[Picture]:
-    """The images of the list `name` in a record, which may be someone else's, without thumbnails.
-
-    other: the key of the class that is not the label. Entries of another shape are left out.
-    """
-    entries = (measured or {}).get(name)
-    return [
-        Picture(printable(e["file"]), printable(e["label"]), printable(e[other]), e["probability"])
-        for e in (entries if isinstance(entries, list) else [])
-        if isinstance(e, dict)
-        and all(isinstance(e.get(key), str) for key in ("file", "label", other))
-        and isinstance(e.get("probability"), float)
-    ]
-
-
-def with_thumbnails(pictures: list[Picture], most_bytes: int = _MOST_BYTES) -> Iterator[Picture]:
-    """`pictures`, those with a thumbnail whose files are here, up to `most_bytes` in all."""
-    for picture in pictures:
-        jpeg = _thumbnail(Path(picture.file)) if os.path.isabs(picture.file) else None
-        if jpeg is None or len(jpeg) > most_bytes:
-            yield picture
-            continue
-        most_bytes -= len(jpeg)
-        url = f"data:image/jpeg;base64,{b64encode(jpeg).decode()}"
-        yield replace(picture, url=url)
-
-
-def _thumbnail(path: Path) -> bytes | None:
-    from PIL import Image, ImageOps
-
-    try:
-        if not path.is_file():  # a pipe might never end
-            return None
-        with Image.open(path) as image:
-            image.draft("RGB", (_SIDE, _SIDE))
-            small = ImageOps.exif_transpose(image).convert("RGB")
-            small.thumbnail((_SIDE, _SIDE))
-            buffer = BytesIO()
-            small.save(buffer, "JPEG", quality=75)
-            return buffer.getvalue()
-    except Exception:  # Pillow's decoders raise any type
-        return None

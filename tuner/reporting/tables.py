@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tuner.experiment.events import ENDED, status_text
 from tuner.experiment.results.listing import trial_row
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import TrialRecord
@@ -97,18 +98,46 @@ def trials_table(rows: Sequence[Mapping[str, Any]], objective: Objective) -> str
     if not rows:
         return "no trials"
     configs = [flat(row["config"], ".") for row in rows]
-    names = dict.fromkeys(name for config in configs for name in config)
-    varying = [name for name in names if len({repr(c.get(name)) for c in configs}) > 1]
+    varying = [
+        name
+        for name in names_in(configs)
+        if len({repr(config.get(name)) for config in configs}) > 1
+    ]
     goals = [goal.metric for goal in objective.goals]
     head = ("TRIAL", "STATUS", *map(str.upper, goals), "EPOCH", "OF", "TIME", *varying)
-    lines = []
-    for row, config in zip(rows, configs, strict=True):
-        status = row["error"] or row["status"] + _uncounted_text(row)
-        values = ("" if row["epoch"] is None else _text(row.get(goal)) for goal in goals)
-        spent = (_text(row["epoch"]), str(row["epochs"]), duration(row["time"]))
-        others = (_text(config.get(name)) for name in varying)
-        lines.append((row["trial_id"], status, *values, *spent, *others))
-    return _table(head, lines)
+    return _table(head, [trial_cells(row, goals, varying) for row in rows])
+
+
+def names_in(configs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The names of the hyperparameters of flat configs, in order."""
+    return list(dict.fromkeys(name for config in configs for name in config))
+
+
+def trial_cells(
+    row: Mapping[str, Any], goals: Sequence[str], names: Sequence[str]
+) -> tuple[str, ...]:
+    """A row of `trial_rows` in words: id, status, metrics, epochs, time, hyperparameters."""
+    config = flat(row["config"], ".")
+    status = row["error"] or row["status"] + _uncounted_text(row)
+    values = ("" if row["epoch"] is None else _text(row.get(goal)) for goal in goals)
+    spent = (_text(row["epoch"]), str(row["epochs"]), duration(row["time"]))
+    return (row["trial_id"], status, *values, *spent, *(_text(config.get(n)) for n in names))
+
+
+def listed_words(experiment: Listed) -> dict[str, str]:
+    """The numbers of an experiment as the list of the page shows them, in words."""
+    counts = experiment.counts
+    ended, begun = sum(counts[status] for status in ENDED), sum(counts.values())
+    of_all = f" / {experiment.total}" if (experiment.total or 0) >= max(begun, 1) else ""
+    has_goal = experiment.metric is not None
+    return {
+        "standing": status_text(experiment.status, experiment.ended_by),
+        "share": f"{ended}{of_all}",
+        "goal": f"{experiment.metric} ({experiment.mode})" if has_goal else "",
+        "best": "" if experiment.best is None else number(experiment.best),
+        "time": "" if experiment.searched_s is None else duration(experiment.searched_s),
+        "started": "" if experiment.started is None else moment(experiment.started),
+    }
 
 
 def _uncounted_text(row: Mapping[str, Any]) -> str:

@@ -32,8 +32,9 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~-]{32,200}")  # needs no quoting in a URL, he
 
 _READING = ("GET", "HEAD")
 PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
-    "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; frame-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"  # data: plotly.js draws cells of a heatmap as an image
 )
 # Its scripts run in an origin of their own, which has no cookie and may ask the network for nothing
 REPORT_POLICY = (

@@ -39,7 +39,7 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import check
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.advice import advice_json, advise
-from tuner.reporting.experiment_text import control_text
+from tuner.reporting.experiment_text import control_text, request_line
 from tuner.reporting.figures import Section, draw_section
 from tuner.reporting.figures.best import By
 from tuner.reporting.figures.data import FigureData
@@ -47,7 +47,7 @@ from tuner.service.access import REPORT_POLICY, Json, refusal
 from tuner.service.watch import Experiments, Followed, UnknownNameError
 from tuner.wording import printable_lines
 
-_BY = "browser"  # the user who requests controls
+BROWSER = "browser"  # the user who requests controls
 RETRY_S = "2"  # after which a client may ask a closed search again, which opens it
 
 router = APIRouter(prefix="/api/experiments")
@@ -194,13 +194,19 @@ def controls(results: Opened) -> Response:
     with results.lock:
         by_id |= {answer.id: answer.as_dict() for answer in results.history.steered.answers}
     in_order = [by_id[request_id] for request_id in sorted(by_id)]
-    return Json([{**each, "text": control_text(each["control"])} for each in in_order])
+    words = [(control_text(each["control"]), request_line(each)) for each in in_order]
+    return Json(
+        [
+            {**each, "text": text, "line": line}
+            for each, (text, line) in zip(in_order, words, strict=True)
+        ]
+    )
 
 
 @router.post("/{name}/control", status_code=202)
 def ask(results: Opened, requested: RequestedControl) -> Response:
     """Ask the driver for a control: `tuner control`. Answers with the id of the request."""
-    request_id = control.request(results.files, requested, by=_BY)
+    request_id = control.request(results.files, requested, by=BROWSER)
     return Json({"id": request_id}, status_code=202)
 
 

@@ -33,8 +33,9 @@ from tuner.errors import TunerError, UsageError, translate_error
 from tuner.experiment.results.confirmation import show_json
 from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
-from tuner.service import api, ask_tell
+from tuner.service import api, ask_tell, new_searches, views
 from tuner.service.access import Access, Guard, is_loopback, names_of, refusal, token_of
+from tuner.service.views import view_experiment
 from tuner.service.watch import Experiments
 
 _WEEK_S = 7 * 24 * 3600
@@ -80,10 +81,13 @@ def application(
         lifespan=looking,
     )
     app.include_router(api.router)
+    app.include_router(views.router)
+    app.include_router(new_searches.router)
     app.include_router(ask_tell.router)
     app.get("/api/events", response_class=StreamingResponse)(live.stream)
     app.mount("/", StaticFiles(packages=[("tuner.service", "page")], html=True))
     app.state.live, app.state.experiments = live, live.experiments
+    app.state.storage = storage
     app.state.searches = ask_tell.Searches(storage or default_storage())
     return app
 
@@ -155,8 +159,8 @@ class Live:
     async def stream(self, experiment: str | None = None) -> StreamingResponse:
         """Server-sent events: `experiments` that changed, and the requested `experiment`.
 
-        Each of `experiments` is as `ls --json` has it; `experiment` is as `show --json` has it, or
-        has an `error` if it cannot be read.
+        Each of `experiments` is as `ls --json` has it, with its `words`; `experiment` is as
+        `show --json` has it, with its `view`, or has an `error` if it cannot be read.
         """
         headers = {"X-Accel-Buffering": "no"}
         events = self._events(experiment)
@@ -190,7 +194,9 @@ class Live:
             results = self.experiments.opened(name)
             with results.lock:
                 same = results.version == seen
-                return results.version, {} if same else show_json(results)
+                if same:
+                    return seen, {}
+                return results.version, {**show_json(results), "view": view_experiment(results)}
         except (TunerError, OSError) as error:
             return -2, {"name": name, "error": str(error)}
 

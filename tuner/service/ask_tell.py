@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PATH = "/api/ask-tell"
 
 # Keys of a spec that comes over HTTP; others write, send or read where the user has not said
-_SETTABLE = {
+SETTABLE = {
     "name",
     "trainable",
     "training",
@@ -151,7 +151,7 @@ def check_remote(raw: Mapping[str, Any]) -> None:
     """Raise UsageError for a spec over HTTP that names code, or what is for the server's user."""
     if fault := fault_of_values(raw):
         raise UsageError(f"the spec {fault}")
-    refused = [key for key in raw if key in ExperimentSpec.model_fields.keys() - _SETTABLE]
+    refused = [key for key in raw if key in ExperimentSpec.model_fields.keys() - SETTABLE]
     if raw.get("trainable") != ELSEWHERE:  # whose settings mean nothing here
         for section, values in settings_in(raw):
             refused += [f"{section}.{name}" for name in sorted(_PATHS & values.keys())]

@@ -29,6 +29,7 @@ from tuner.experiment.results.statistics import VALIDATION
 from tuner.experiment.steered import present
 from tuner.experiment.storage import experiment_folders, storage_folder
 from tuner.places import shown, url_of
+from tuner.reporting.tables import listed_words
 
 _AT_ONCE = 8  # experiments that are read in parallel from a store, which answers slowly
 _BATCH = 24  # experiments that are read before the first are shown
@@ -196,8 +197,9 @@ class Experiments:
     def since(self, version: int) -> dict[str, Any]:
         """The changes since `version`, as plain values; 0: everything.
 
-        place: the storage. listed: experiments as `ls --json` has them. gone: names. to_read: the
-        number of experiments not read yet. problem: why the storage cannot be read, or "".
+        place: the storage. listed: experiments as `ls --json` has them, with their `words`. gone:
+        names. to_read: the number of experiments not read yet. problem: why the storage cannot be
+        read, or "".
         """
         return {
             "place": self.place,
@@ -266,7 +268,8 @@ class Experiments:
         mark = self._mark(folder)
         grows = folder in self._followed or ExperimentFolder(folder).is_driven
         row = self._list_one(folder, *((self._follow,) if grows else ()))
-        return _Entry(row, row.as_dict(), mark, self._due(row, now))
+        document = {**row.as_dict(), "words": listed_words(row)}
+        return _Entry(row, document, mark, self._due(row, now))
 
     def _mark(self, folder: Path) -> object:
         return ExperimentFolder(folder).mark() if self._is_remote else mark_here(folder)

@@ -114,6 +114,21 @@ def read_mapping(text: str, source: str = "the spec") -> dict[str, Any]:
     return raw
 
 
+def lines_of(text: str) -> dict[str, int]:
+    """dotted path -> the line, from 1, of its key in a YAML text that `read_value` reads."""
+    lines: dict[str, int] = {}
+
+    def note(node: yaml.Node | None, path: str) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                below = f"{path}.{key.value}" if path else str(key.value)
+                lines[below] = key.start_mark.line + 1
+                note(value, below)
+
+    note(yaml.compose(text, Loader=_Loader), "")
+    return lines
+
+
 def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     """`raw` with each `dotted.path=value` set, as YAML; a later one wins.
 

@@ -127,8 +127,8 @@ def test_slots_leave_out_the_time_between_two_runs_and_count_gpus(tmp_path):
     writer.end()
     caption, plot = stopping.slots(FigureData(writer.results))
     assert plot["data"][0]["x"][-1] < 0.01
-    assert plot["data"][0]["name"] == "GPUs in use"
-    assert caption.startswith("At most 4 GPUs in use")
+    assert plot["data"][0]["name"] == "GPUs at a time"
+    assert caption.startswith("GPUs at a time: 4 at most")
 
 
 def test_slots_of_no_trial_say_so(writer):

@@ -376,10 +376,13 @@ def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict
 
 def measured_test(results: Results) -> dict[str, Any] | None:
     """What `evaluate` has measured of the best trial, or None."""
-    for trial in results.top(1):
-        if record := best_record(trial, results.objective):
-            return recorded_test(results.folder, trial.trial_id, record)
-    return None
+    return next((measured_trial(results, trial) for trial in results.top(1)), None)
+
+
+def measured_trial(results: Results, trial: TrialRecord) -> dict[str, Any] | None:
+    """What `evaluate` has measured of a trial's best checkpoint, or None."""
+    record = best_record(trial, results.objective)
+    return record and recorded_test(results.folder, trial.trial_id, record)
 
 
 def recorded_test(

@@ -46,6 +46,7 @@ class Listed:
     status: str
     counts: dict[str, int]
     metric: str | None = None
+    mode: str | None = None
     best: float | None = None
     started: float | None = None
     problem: str | None = None
@@ -141,6 +142,7 @@ def _listed(
         status=status,
         counts={status: summary["counts"].get(status, 0) for status in COUNTED},
         metric=experiment.metric,
+        mode=experiment.mode,
         best=best and best["metrics"].get(experiment.metric),
         started=started,
         ended_by=summary.get("reason"),

@@ -268,7 +268,7 @@ class Results(Described):
             "config": trial.config,
             "epoch": epoch,
             "metrics": report.metrics if report else {},
-            "checkpoint": self._checkpoint_at(trial, epoch),
+            "checkpoint": self.checkpoint_at(trial, epoch),
             "shown": "searched",
             "estimate": {"value": worth, "low": low, "high": high},
         }
@@ -360,7 +360,8 @@ class Results(Described):
             reasons.append(f"{which}; metrics reported: {names}")
         return ", ".join(reasons)
 
-    def _checkpoint_at(self, trial: TrialRecord, epoch: int) -> str | None:
+    def checkpoint_at(self, trial: TrialRecord, epoch: int) -> str | None:
+        """Where the trial's checkpoint of an epoch lies; None if it is not kept."""
         kept = (record for record in reversed(trial.checkpoints) if record.epoch == epoch)
         record = next(kept, None)
         if record is None:

@@ -307,6 +307,9 @@ def macro_recall(measured: Mapping[str, Any] | None) -> float | None:
     return fsum(row.recall for row in rows) / len(rows)
 
 
+CLASS_HEAD = ["class", "recall", "95 % interval", "images", "most frequent mistake"]
+
+
 def class_table(measured: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
     """The recall of each class with its interval as rows of text, the least recall first."""
     return [

@@ -7,9 +7,11 @@ from typing import Any
 
 from tuner.experiment.results.statistics import confusion_in
 from tuner.reporting.figures.figure import Drawing, escaped, make_axis, make_plot
+from tuner.wording import shorten
 
 _MOST_CLASSES = 100
 _MOST_NUMBERED = 30  # classes, whose cells have room for a number
+_LONGEST_LABEL = 24  # characters
 _SHADES = [[0, "rgba(0, 114, 178, 0)"], [1, "rgba(0, 114, 178, 1)"]]  # on a page of any colour
 
 
@@ -44,7 +46,8 @@ def confusion(measured: Mapping[str, Any] | None) -> Drawing:
         "xgap": 1,
         "ygap": 1,
     }
-    ticks = {"tickvals": [*range(len(names))], "ticktext": names}
+    labels = [escaped(shorten(name, _LONGEST_LABEL)) for name in classes]
+    ticks = {"tickvals": [*range(len(names))], "ticktext": labels}
     plot = make_plot(
         [trace],
         x=make_axis("class that the model gives", **ticks, tickangle=-45),

@@ -192,7 +192,7 @@ def slots(data: FigureData) -> Drawing:
     mean = np.diff(spent) / np.diff(edges)
     at_once = _count_at_once(times_2N)
     gpus = data.spec.resources.gpus * data.spec.resources.ranks if data.spec else 0
-    of_each, unit = (gpus, "GPUs in use") if gpus else (1.0, "trials at a time")
+    of_each, unit = (gpus, "GPUs at a time") if gpus else (1.0, "trials at a time")
     used, most = rounded([*mean * of_each, mean[-1] * of_each]), at_once * of_each
     steps = {"mode": "lines", "line": {"shape": "hv", "width": 1, "color": BLUE}}
     idle = {"mode": "lines", "line": {"width": 0}, "fill": "tonexty", "fillcolor": _IDLE}
@@ -208,8 +208,8 @@ def slots(data: FigureData) -> Drawing:
     )
     share = 1 - float(mean.mean()) / at_once
     caption = (
-        f"At most {number(most)} {unit}, {number(float(mean.mean()) * of_each)} on average: "
-        f"{share:.0%} of this room was idle."
+        f"{unit[0].upper()}{unit[1:]}: {number(most)} at most, "
+        f"{float(mean.mean()) * of_each:.2g} on average; {share:.0%} of this room was idle."
     )
     return caption, plot
 
@@ -232,7 +232,8 @@ def beside(data: FigureData, trial_id: str, metric: str | None = None) -> Drawin
         by_epoch.setdefault(epoch, []).append(value)
     epochs = sorted(by_epoch)
     medians = [float(np.median(by_epoch[epoch])) for epoch in epochs]
-    best = next((t.trial_id for t in data.ranked if t.trial_id in reported), trial_id)
+    ranked = (trial.trial_id for _, trial in data.results.ranked)
+    best = next((each for each in ranked if each in reported), trial_id)
     traces = [
         scatter(
             epochs,

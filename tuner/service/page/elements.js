@@ -1,5 +1,5 @@
-// Elements of the page, and numbers and times in words. What comes from an experiment reaches the
-// page as text alone: every element is made by `h`, and nothing is ever parsed as HTML.
+// Elements of the page. What comes from an experiment reaches it as text alone: every element is
+// made by `h` or copied from a template of index.html, and nothing is ever parsed as HTML.
 
 // Characters that would move, hide or turn round what stands beside them
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
@@ -19,38 +19,60 @@ export function h(tag, properties = {}, ...children) {
 }
 export const $ = (selector) => document.querySelector(selector);
 
-export function number(value) {
-  if (value === null || value === undefined) return "";
-  if (typeof value !== "number") return typeof value === "string" ? value : JSON.stringify(value);
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value);
-  const short = Number(value.toPrecision(4));
-  const size = Math.abs(short);
-  return size && (size < 1e-4 || size >= 1e6) ? short.toExponential() : String(short);
+// A copy of a template, and its parts by their names
+export function copy(id) {
+  const root = $(`#${id}`).content.firstElementChild.cloneNode(true);
+  const parts = [...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]);
+  return { root, ...Object.fromEntries(parts) };
 }
 
-// A metric, with the zeros that keep a column aligned
-export function measured(value) {
-  const short = number(value);
-  return typeof value === "number" && /^-?\d+\.\d+$/.test(short) ? value.toPrecision(4) : short;
+export const status = (name, word = name) => h("span", { class: `status ${name}` }, word);
+
+// A table of texts, the head first. compares: rows whose values differ are marked
+function table([head, ...rows], compares) {
+  const line = ([first, ...values]) =>
+    h("tr", { class: compares && new Set(values).size > 1 && "differs" },
+      h("th", { scope: "row" }, first), values.map((value) => h("td", {}, value)));
+  const heads = head.map((title) => h("th", { scope: "col" }, title));
+  return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows.map(line))));
 }
 
-export function duration(seconds) {
-  if (seconds === null || seconds === undefined) return "";
-  const all = Math.round(Math.max(0, seconds));
-  const [hours, minutes, rest] = [Math.floor(all / 3600), Math.floor(all / 60) % 60, all % 60];
-  const two = (n) => String(n).padStart(2, "0");
-  if (hours) return `${hours}h ${two(minutes)}m`;
-  return minutes ? `${minutes}m ${two(rest)}s` : `${rest}s`;
+// A part of a view as the server describes it
+export function section({ title, lines = [], rows, compares, pictures = [] }) {
+  const picture = ({ url, text }) => h("figure", {}, h("img", { src: url, alt: "", loading: "lazy" }), h("figcaption", {}, text));
+  return h("section", { class: "part" }, h("h2", {}, title), lines.map((text) => h("p", {}, text)),
+    rows && table(rows, compares), pictures.length > 0 && h("div", { class: "pictures" }, pictures.map(picture)));
 }
 
-// As 2026-11-25 13:05, which is how Sweden writes it
-const MOMENT = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "short" });
-export const moment = (time) => (time ? MOMENT.format(time * 1000) : "");
+export function toast(text, kind = "") {
+  const shown = h("div", { class: `toast ${kind}` }, clean(text));
+  $("#toasts").append(shown);
+  setTimeout(() => shown.remove(), kind ? 10000 : 5000);
+}
 
-export function flat(config, before = "") {
-  return Object.entries(config).flatMap(([name, value]) =>
-    value && typeof value === "object" && !Array.isArray(value)
-      ? flat(value, `${before}${name}.`)
-      : [[before + name, value]],
-  );
+// A dialog that asks first; it stays while the server refuses. act: called with what was typed
+export function question({ title, text, action, input = null, isEnd = false }, act) {
+  const { root: dialog, form, head, about, wrong, cancel, agree } = copy("question");
+  dialog.setAttribute("aria-label", clean(title));
+  head.textContent = clean(title);
+  about.textContent = clean(text);
+  agree.textContent = action;
+  agree.classList.toggle("danger", isEnd);
+  if (input) form.insertBefore(input, wrong);
+  cancel.onclick = () => dialog.close();
+  dialog.onclose = () => dialog.remove();
+  form.onsubmit = async (event) => {
+    event.preventDefault();
+    agree.disabled = true;
+    try {
+      await act(input?.value.trim());
+      dialog.close();
+    } catch (error) {
+      wrong.textContent = clean(error.message);
+      wrong.hidden = false;
+    }
+    agree.disabled = false;
+  };
+  document.body.append(dialog);
+  dialog.showModal();
 }

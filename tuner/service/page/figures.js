@@ -1,12 +1,13 @@
 // Figures as the server describes them, drawn by plotly.js, which is loaded for the first one.
 
-import { clean, h, measured } from "/elements.js";
+import { clean, h } from "/elements.js";
 
 let library = null;
 export const plotly = () => (library ??= new Promise((done) => {
   document.head.append(h("script", { src: "/plotly.js", onload: done }));
 }));
 const DARK = matchMedia("(prefers-color-scheme: dark)");
+const TALL = 440; // px, above which a figure needs its height
 const CAN_DRAG = !matchMedia("(pointer: coarse)").matches; // a finger that drags scrolls the page
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`);
 
@@ -132,7 +133,7 @@ export class Figure {
   }
 
   styled({ height, ...layout }) {
-    this.box.style.height = `${Math.min(height, 300)}px`;
+    this.box.style.height = `${height > TALL ? height : Math.min(height, 300)}px`;
     const axis = { gridcolor: colour("line"), ...(CAN_DRAG ? {} : { fixedrange: true }) };
     return {
       ...layout, margin: { l: 56, r: 12, t: 12, b: 40 }, font: { size: 11, color: colour("faint") },
@@ -146,10 +147,34 @@ export class Figure {
   // The value of the point that is near, and the config of its trial
   async tell({ y, customdata: trial }) {
     if (!trial) return;
-    const text = this.brush ? `trial ${trial}` : `trial ${trial}: ${measured(y)}`;
+    const text = this.brush ? `trial ${trial}` : `trial ${trial}: ${Number(y.toPrecision(4))}`;
     this.near.textContent = text;
     const config = await this.describe(trial).catch(() => "");
     if (config && this.near.textContent === text) this.near.textContent = clean(`${text}; ${config}`);
+  }
+}
+
+// The figures of a view by their names: each is made once, and then updated
+export class Gallery {
+  constructor(root, optionsOf = () => ({})) {
+    Object.assign(this, { root, optionsOf, made: new Map() });
+  }
+
+  show(figures) {
+    const shown = figures.map(({ name }) => this.of(name));
+    if (shown.length !== this.root.children.length || shown.some(({ root }, n) => this.root.children[n] !== root))
+      this.root.replaceChildren(...shown.map(({ root }) => root));
+    figures.forEach((figure, n) => shown[n].show(figure));
+  }
+
+  of(name) {
+    if (!this.made.has(name)) this.made.set(name, new Figure({ name, ...this.optionsOf(name) }));
+    return this.made.get(name);
+  }
+
+  // Give the figure of this name a choice; see Figure.options
+  offer(name, ...choice) {
+    this.made.get(name)?.options(...choice);
   }
 }
 

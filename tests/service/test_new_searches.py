@@ -1,0 +1,112 @@
+"""New searches from the page: the check of a text, the queue, and what a finding adds to it."""
+
+import pytest
+from served import Served
+from stories import search
+
+from tuner.experiment.results.results import Results
+from tuner.reporting.advice import advise
+from tuner.service.new_searches import faults_in, find_line
+from tuner.service.queue.entries import Queue
+from tuner.spec.text import lines_of, read_value
+
+SPEC = """\
+name: mine
+training: {model: cnn, dataset: digits}
+search:
+  space:
+    lr: loguniform(1, 0.1)
+num_samples: 3
+"""
+IMAGES = "tuner.vision.image_classifier:ImageClassifier"
+
+
+def plan(served, text):
+    return served.ask("POST", "/api/plans", json={"text": text}).json()
+
+
+def test_check_gives_the_plan_or_the_faults_with_their_lines(tmp_path):
+    served = Served(tmp_path)
+    answer = plan(served, "digits num_samples=3")
+    assert answer["faults"] == []
+    assert answer["plan"].startswith("digits would run")
+    [fault] = plan(served, SPEC)["faults"]
+    assert fault["line"] == 5
+    assert fault["text"].startswith("search.space.lr: ")
+    [fault] = plan(served, "name: [")["faults"]
+    assert fault["line"] == 1
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nope", "experiments/digits.py", "trainable: os:system", "storage: /tmp", "'"]
+)
+def test_check_refuses_what_is_no_search(tmp_path, text):
+    answer = plan(Served(tmp_path), text)
+    assert answer["plan"] == ""
+    assert answer["faults"]
+
+
+def test_lines_are_those_of_the_keys():
+    lines = lines_of(SPEC)
+    assert lines == {
+        "name": 1,
+        "training": 2,
+        "training.model": 2,
+        "training.dataset": 2,
+        "search": 3,
+        "search.space": 4,
+        "search.space.lr": 5,
+        "num_samples": 6,
+    }
+    assert find_line("search.space.lr.low: is above", lines) == 5
+    assert find_line("scheduler.max_t: is missing", lines) is None
+    assert faults_in("the spec has 1 fault:\n  name: bad", SPEC) == [
+        {"line": 1, "text": "name: bad"}
+    ]
+
+
+def test_queue_gets_the_search_of_a_text(tmp_path):
+    served = Served(tmp_path)
+    for name in ("digits", "digits-2"):
+        answer = served.ask("POST", "/api/queue", json={"text": "digits num_samples=2"})
+        assert (answer.status_code, answer.json()) == (201, {"name": name})
+    entry = Queue(str(tmp_path)).entry("digits-2")
+    assert (entry.user, entry.spec["num_samples"]) == ("browser", 2)
+    start = served.ask("GET", "/api/start").json()
+    assert [row[:3] for row in start["sections"][0]["rows"][1:]] == [
+        ["digits-2", "browser", "waiting"],
+        ["digits", "browser", "waiting"],
+    ]
+    described = dict(start["examples"])
+    assert described["digits"].startswith("A small CNN on scikit-learn's")
+    answer = served.ask("POST", "/api/queue", json={"text": SPEC})
+    assert answer.status_code == 400
+
+
+def test_finding_adds_its_search_to_the_queue(tmp_path):
+    space = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 0.99)"}
+    training = {"model": "cnn", "dataset": "digits", "epochs": 10}
+    settings = {"trainable": IMAGES, "training": training, "scheduler": None}
+    search(tmp_path / "x", 40, search={"strategy": "random", "space": space}, **settings)
+    commands = [finding.command for finding in advise(Results(tmp_path / "x"))]
+    [command, *_] = [command for command in commands if command.startswith("tuner run ")]
+    served = Served(tmp_path)
+    answer = served.post("x", "advice", command=command)
+    assert answer.status_code == 201, answer.text
+    assert Queue(str(tmp_path)).entry(answer.json()["name"]).user == "browser"
+    for other in ("tuner run digits", "tuner rm x", f"{command} "):
+        assert served.post("x", "advice", command=other).status_code == 400
+
+
+def test_variation_is_a_spec_that_trains_the_config_once(tmp_path):
+    space = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 0.99)"}
+    space["width"] = "choice([16, 32])"
+    settings = {"trainable": IMAGES, "training": {"model": "cnn", "dataset": "digits"}}
+    results = search(tmp_path / "x", 3, search={"strategy": "random", "space": space}, **settings)
+    served = Served(tmp_path)
+    text = served.get("x", "trials", "00001", "variation").text
+    spec = read_value(text)
+    assert spec["search"]["points_to_evaluate"] == [results.trials["00001"].config]
+    assert (spec["name"], spec["num_samples"]) == ("x-variation", 1)
+    assert plan(served, text)["faults"] == []

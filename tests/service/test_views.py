@@ -1,0 +1,129 @@
+"""What the page shows in words, beside what the commands print."""
+
+import json
+
+import pytest
+from commands import call
+from PIL import Image
+from served import Served
+from stories import odd, search
+from synthetic import Writer, make_folder
+
+from tuner.experiment.results.comparison import Comparison
+from tuner.experiment.results.confirmation import record_test
+from tuner.experiment.results.results import Results
+from tuner.reporting.comparison_text import verdict
+from tuner.reporting.report import Report
+from tuner.service.views import view_experiment
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory):
+    root = tmp_path_factory.mktemp("storage")
+    search(root / "digits", 12)
+    search(root / "again", 15, seed=1)
+    odd(root / "failed", "all_failed")
+    return root
+
+
+def test_table_has_the_words_of_the_command(storage):
+    table = Served(storage).get("digits", "table", where="lr > 0.05", sort="lr", limit=3).json()
+    rows = Served(storage).get("digits", "trials", where="lr > 0.05", sort="lr").json()
+    assert table["total"] == len(rows) > 3
+    assert [row["trial_id"] for row in table["rows"]] == [row["trial_id"] for row in rows[:3]]
+    printed = call("trials", "digits", "--where", "lr > 0.05", "--sort", "lr", "--storage", storage)
+    head, *lines = printed.stdout.splitlines()
+    assert [line.split() for line in lines[:3]] == [row["cells"] for row in table["rows"]]
+    assert [column["by"] for column in table["columns"]] == [
+        *("trial_id", "status", "val_accuracy", "epoch", "epochs", "time"),
+        *("lr", "momentum", "width"),
+    ]
+    assert len(head.split()) == len(table["columns"])
+
+
+def test_experiment_has_the_tiles_of_the_report(storage):
+    for name in ("digits", "failed"):
+        results = Results(storage / name)
+        view = view_experiment(results)
+        assert view["tiles"] == [*Report(results).tiles]
+        assert view["best"] == (results.get_best_trial().trial_id if results.ranked else None)
+        json.dumps(view)
+
+
+def sections_of(storage, name, trial):
+    view = Served(storage).get(name, "trials", trial, "view").json()
+    return view, {section["title"]: section for section in view["sections"]}
+
+
+def test_trial_stands_beside_the_best(storage):
+    results = Results(storage / "digits")
+    best = results.get_best_trial().trial_id
+    view, sections = sections_of(storage, "digits", "4")
+    assert (view["trial_id"], view["status"]) == ("00004", "failed")
+    assert view["failure"] == [{"title": "Failure: oom", "lines": ["out of memory"]}]
+    assert sections["Config"]["rows"][0] == ["", "this trial", "best"]
+    other = Served(storage).get("digits", "trials", best).json()["config"]
+    assert [row[2] for row in sections["Config"]["rows"][1:]] == [
+        f"{value:.4g}" for value in other.values()
+    ]
+    view, sections = sections_of(storage, "digits", best)
+    assert view["failure"] == []
+    assert sections["Config"]["rows"][0] == ["", "this trial"]
+    line = Served(storage).get("digits", "trials", best, "config").text
+    assert line == " ".join(f"{name}={value:.4g}" for name, value in other.items())
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """The folder of a trial whose checkpoint has been measured, one picture of two being here."""
+    writer = Writer(make_folder(tmp_path / "photos"))
+    writer.trial(0, [0.5], end=None)
+    path = writer.checkpoint("00000", 1)
+    writer.add("trial_ended", trial_id="00000", status="completed")
+    writer.end()
+    Image.new("RGB", (300, 200)).save(tmp_path / "a.png")
+    entry = {"label": "cat", "predicted": "<i>dog", "probability": 0.9}
+    [checkpoint] = Results(writer.folder).trials["00000"].checkpoints
+    record = {
+        "checkpoint_sha256": checkpoint.sha256,
+        "test_accuracy": 0.75,
+        "confusion": {"classes": ["cat", "<i>dog"], "matrix": [[2, 1], [0, 1]]},
+        "mistakes": [{**entry, "file": str(tmp_path / "a.png")}, {**entry, "file": "/gone.png"}],
+    }
+    record_test(writer.folder, "00000", record)
+    assert path.exists()
+    return writer.folder
+
+
+def test_trial_shows_what_it_gets_wrong(measured):
+    served = Served(measured.parent)
+    view, sections = sections_of(measured.parent, "photos", "00000")
+    assert [figure["name"] for figure in view["figures"]] == ["reports", "confusion"]
+    assert sections["Checkpoints"]["rows"][1][0] == "1"
+    test = sections["Held-out test split: its model"]
+    assert test["rows"] == [["metric", "value"], ["test_accuracy", "0.75"]]
+    assert sections["Recall of each class"]["rows"][1][:2] == ["cat", "0.67"]
+    first, second = sections["Its surest mistakes"]["pictures"]
+    assert first["text"] == "cat, taken for <i>dog (0.90): a.png"
+    answer = served.ask("GET", first["url"])
+    assert answer.headers["content-type"] == "image/jpeg"
+    assert answer.content[:2] == b"\xff\xd8"
+    assert served.ask("GET", second["url"]).status_code == 400
+
+
+def test_compare_says_what_the_command_says(storage):
+    served = Served(storage)
+    view = served.ask("GET", "/api/compare?name=digits&name=again").json()
+    comparison = Comparison([Results(storage / "digits"), Results(storage / "again")])
+    sections = {section["title"]: section for section in view["sections"]}
+    assert sections["Which is ahead"]["lines"] == [*verdict(comparison)]
+    assert sections["Configs of the best trials"]["rows"][0] == [
+        "hyperparameter",
+        "digits",
+        "again",
+    ]
+    assert [figure["name"] for figure in view["figures"]] == ["epochs", "hours", "leaders"]
+    for query, status in (("name=digits", 400), ("name=digits&name=nope", 404)):
+        assert served.ask("GET", f"/api/compare?{query}").status_code == status
+    six = "&".join(["name=digits"] * 6)
+    assert "2 to 5 experiments" in served.ask("GET", f"/api/compare?{six}").text

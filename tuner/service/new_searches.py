@@ -1,0 +1,162 @@
+"""New searches from the page: a text is checked as it is typed, and goes into the queue.
+
+A text is the arguments of `tuner run`, as in `digits num_samples=50` or `folder:PATH`, or a spec in
+YAML. It names no code: it starts what ships, and what the user has in experiments/.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from fastapi import APIRouter, Body, Request
+from fastapi.responses import PlainTextResponse, Response
+
+from tuner.errors import UsageError, translate_error
+from tuner.experiment.resolve import describe
+from tuner.places import default_storage
+from tuner.reporting.advice import advise
+from tuner.reporting.plan_text import plan_text
+from tuner.service import ask_tell
+from tuner.service.access import Json
+from tuner.service.api import BROWSER, Opened
+from tuner.service.plans import plan_of
+from tuner.service.queue.entries import ERROR, Queue, entry_of
+from tuner.spec.experiment import build_spec
+from tuner.spec.text import lines_of, read_value
+from tuner.wording import moment, program
+
+_START = "tuner run "  # how the command of a finding that starts a search begins
+_TIMEOUT_S = 600.0
+_LINE = re.compile(r"\bline (\d+)")
+
+router = APIRouter()
+Text = Annotated[str, Body(embed=True, description="arguments of `tuner run`, or a spec in YAML")]
+
+
+def queue_of(request: Request) -> Queue:
+    return Queue(request.app.state.storage or default_storage())
+
+
+@router.get("/api/start")
+def start(request: Request) -> Response:
+    """What a new search can begin with, and what is in the queue."""
+    statuses = queue_of(request).statuses()
+    rows = [
+        [status.entry.name, status.entry.user, status.status, moment(status.entry.added)]
+        for status in statuses[::-1]
+    ]
+    line = (
+        f"In a terminal on the machine that trains, `{program()} queue run --stay` runs what is in "
+        "the queue; this page starts nothing by itself."
+    )
+    queue: dict[str, Any] = {"title": "Queue", "lines": [line]}
+    if rows:
+        queue["rows"] = [["search", "user", "status", "added"], *rows]
+    examples = describe(Path.cwd()).items()
+    return Json({"examples": list(examples), "sections": [queue]})
+
+
+@router.post("/api/plans")
+def check(request: Request, text: Text) -> Response:
+    """What `tuner validate` says of a text: its plan, or its faults with their lines."""
+    try:
+        plan = plan_of_text(text, request.app.state.storage)
+    except UsageError as error:
+        return Json({"plan": "", "faults": faults_in(str(error), text)})
+    spec = build_spec(plan["spec"])
+    return Json({"plan": plan_text(spec, plan, "this page"), "faults": []})
+
+
+@router.post("/api/queue", status_code=201)
+def add(request: Request, text: Text) -> Response:
+    """Check a text and add its search to the queue. Answers with the name of the experiment."""
+    plan = plan_of_text(text, request.app.state.storage)
+    entry = entry_of(build_spec(plan["spec"]), user=BROWSER, directory=os.getcwd())
+    return Json({"name": queue_of(request).add(entry, is_named=False)}, status_code=201)
+
+
+@router.post("/api/experiments/{name}/advice", status_code=201)
+def follow(
+    request: Request,
+    results: Opened,
+    command: Annotated[str, Body(embed=True, description="of a finding")],
+) -> Response:
+    """Add the search of a finding's command to the queue. Answers with the experiment's name."""
+    with results.lock:
+        commands = [finding.command for finding in advise(results)]
+    if command not in commands or not command.startswith(_START):
+        rule = "must start a search, and be of a finding of this experiment"
+        raise UsageError(f"command: {rule}, got {command!r}")
+    storage = request.app.state.storage
+    options = ["--user", BROWSER, *(["--storage", storage] if storage else [])]
+    arguments = [*options, *shlex.split(command.removeprefix(_START))]
+    return Json({"name": run_tuner("queue", "add", *arguments).strip()}, status_code=201)
+
+
+@router.get("/api/experiments/{name}/trials/{trial_id}/variation", response_class=PlainTextResponse)
+def variation(results: Opened, trial_id: str) -> Response:
+    """A spec in YAML that trains the config of a trial once more, to be changed."""
+    with results.lock:
+        config, spec = results.trial(trial_id).config, results.spec
+    plain = spec.model_dump(mode="json", include=ask_tell.SETTABLE, exclude_defaults=True)
+    plain["search"] = {
+        "strategy": "random",
+        "space": plain["search"]["space"],
+        "points_to_evaluate": [config],
+    }
+    plain |= {"name": f"{spec.name}-variation", "num_samples": 1}
+    return PlainTextResponse(yaml.safe_dump(plain, sort_keys=False, width=100))
+
+
+def plan_of_text(text: str, storage: str | None) -> dict[str, Any]:
+    """What `plans.plan_of` answers for a text; raises UsageError as it does."""
+    with translate_error(UsageError, "the spec cannot be read", of=ValueError):
+        value = read_value(text)
+        arguments = [] if isinstance(value, dict) else shlex.split(text)
+    if isinstance(value, dict):
+        return plan_of(value, (), storage)
+    if not arguments:
+        raise UsageError("the text is empty: give a name, images, or a spec")
+    return plan_of(arguments[0], arguments[1:], storage)
+
+
+def faults_in(message: str, text: str) -> list[dict[str, Any]]:
+    """The faults of an error's message, each with the line of its key in the text, or None."""
+    head, *faults = message.split("\n")
+    try:
+        lines = lines_of(text)
+    except (yaml.YAMLError, ValueError):
+        lines = {}
+    return [{"line": find_line(fault, lines), "text": fault.strip()} for fault in faults or [head]]
+
+
+def find_line(fault: str, lines: Mapping[str, int]) -> int | None:
+    """The line of the key that a fault begins with, or of what it stands in; or one that it names.
+
+    >>> find_line("search.space.lr: must be a number", {"search": 3, "search.space": 4})
+    4
+    """
+    if named := _LINE.search(fault):
+        return int(named[1])
+    path = fault.strip().partition(": ")[0]
+    while path and path not in lines:
+        path = path.rpartition(".")[0]
+    return lines.get(path)
+
+
+def run_tuner(*arguments: str) -> str:
+    """The output of a command of tuner; raises UsageError with its error."""
+    command = [sys.executable, "-m", "tuner", *arguments]
+    with translate_error(UsageError, "it has no end", of=subprocess.TimeoutExpired):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    if done.returncode:
+        raise UsageError(done.stderr.rpartition(ERROR)[2].strip() or f"exit code {done.returncode}")
+    return done.stdout

@@ -1,0 +1,79 @@
+// A new search: a spec that is checked as it is typed, and goes into the queue.
+
+import { $, clean, copy, h, section, toast } from "/elements.js";
+import { ask, get, pathOf, send } from "/server.js";
+
+const PAUSE_MS = 600; // after the last key
+
+export class NewSearch {
+  // of: nothing, or an experiment and a trial whose config it begins with
+  constructor(of) {
+    Object.assign(this, copy("new-search"));
+    this.text.oninput = () => {
+      clearTimeout(this.due);
+      this.due = setTimeout(() => this.check(), PAUSE_MS);
+    };
+    this.add.onclick = () => this.queue();
+    this.ask();
+    if (of.length === 2) this.begin(...of);
+  }
+
+  async begin(name, trial) {
+    const answer = await ask(pathOf(name, "trials", trial, "variation"));
+    this.write(await answer.text());
+  }
+
+  async ask() {
+    const { examples, sections } = await get("/api/start");
+    const fill = (name) => h("button", { onclick: () => this.write(name) }, name);
+    this.examples.replaceChildren(...examples.map(([name, about]) => h("li", {}, fill(name), ` ${about}`)));
+    this.sections.replaceChildren(...sections.map(section));
+  }
+
+  write(text) {
+    this.text.value = text;
+    this.check();
+    this.text.focus();
+  }
+
+  // The plan of what is typed, or its faults beside their lines
+  async check() {
+    const text = this.text.value;
+    this.add.disabled = true;
+    this.lines.replaceChildren();
+    this.state.textContent = text.trim() ? "Checking …" : "";
+    if (!text.trim()) return this.plan.replaceChildren();
+    const { faults, plan } = await send("/api/plans", { text }).catch((error) => ({ faults: [{ line: null, text: error.message }], plan: "" }));
+    if (text !== this.text.value) return; // it has changed since
+    this.state.textContent = faults.length ? "" : "It can run.";
+    this.lines.replaceChildren(...faults.map((fault) =>
+      h("li", {}, fault.line === null ? "" : h("button", { onclick: () => this.mark(fault.line) }, `line ${fault.line}`), ` ${fault.text}`)));
+    this.plan.textContent = clean(plan);
+    this.add.disabled = faults.length > 0;
+  }
+
+  // Select a line of the text
+  mark(line) {
+    const lines = this.text.value.split("\n");
+    const start = lines.slice(0, line - 1).join("\n").length + (line > 1);
+    this.text.focus();
+    this.text.setSelectionRange(start, start + lines[line - 1].length);
+  }
+
+  async queue() {
+    this.add.disabled = true;
+    try {
+      const { name } = await send("/api/queue", { text: this.text.value });
+      toast(`${name} is in the queue`);
+      await this.ask();
+    } catch (error) {
+      toast(error.message, "failed");
+      this.add.disabled = false;
+    }
+  }
+
+  draw() {
+    if (!this.root.isConnected) $("#main").replaceChildren(this.root);
+    document.title = "New search – tuner";
+  }
+}
