@@ -50,7 +50,7 @@ def test_experiment_has_the_tiles_of_the_report(storage):
         json.dumps(view)
 
 
-def sections_of(storage, name, trial):
+def read_view(storage, name, trial):
     view = Served(storage).get(name, "trials", trial, "view").json()
     return view, {section["title"]: section for section in view["sections"]}
 
@@ -58,7 +58,7 @@ def sections_of(storage, name, trial):
 def test_trial_stands_beside_the_best(storage):
     results = Results(storage / "digits")
     best = results.get_best_trial().trial_id
-    view, sections = sections_of(storage, "digits", "4")
+    view, sections = read_view(storage, "digits", "4")
     assert (view["trial_id"], view["status"]) == ("00004", "failed")
     assert view["failure"] == [{"title": "Failure: oom", "lines": ["out of memory"]}]
     assert sections["Config"]["rows"][0] == ["", "this trial", "best"]
@@ -66,7 +66,7 @@ def test_trial_stands_beside_the_best(storage):
     assert [row[2] for row in sections["Config"]["rows"][1:]] == [
         f"{value:.4g}" for value in other.values()
     ]
-    view, sections = sections_of(storage, "digits", best)
+    view, sections = read_view(storage, "digits", best)
     assert view["failure"] == []
     assert sections["Config"]["rows"][0] == ["", "this trial"]
     line = Served(storage).get("digits", "trials", best, "config").text
@@ -97,7 +97,7 @@ def measured(tmp_path):
 
 def test_trial_shows_what_it_gets_wrong(measured):
     served = Served(measured.parent)
-    view, sections = sections_of(measured.parent, "photos", "00000")
+    view, sections = read_view(measured.parent, "photos", "00000")
     assert [figure["name"] for figure in view["figures"]] == ["reports", "confusion"]
     assert sections["Checkpoints"]["rows"][1][0] == "1"
     test = sections["Held-out test split: its model"]
