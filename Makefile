@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: sweep install install-dev test lint types pytest integration nodes docs site faults gpu snapshots reference format clean
 
 sweep: $(INSTALLED)
-	@$(BIN)/tuner run digits
+	@$(BIN)/tuner run digits training.width=4 scheduler.max_t=3
 
 install: $(INSTALLED)
 
