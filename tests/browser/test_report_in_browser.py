@@ -67,7 +67,7 @@ def test_many_trials_and_odd_ones_are_drawn_too(browser, tmp_path):
 def test_searches_side_by_side_are_drawn(browser, tmp_path):
     results = [search(tmp_path / name, 12, seed=n) for n, name in enumerate(["a", "b"])]
     open_page(browser, tmp_path / "page.html", comparison_page(Comparison(results)))
-    assert browser.driver.execute_script(NAMES) == ["epochs", "hours", "leaders"]
+    assert browser.driver.execute_script(NAMES) == ["epochs", "times", "leaders"]
     assert browser.driver.execute_script(COUNT, "#epochs .scatterlayer .trace") == 3
     browser.screenshot("comparison.png")
     assert browser.script_errors() == []

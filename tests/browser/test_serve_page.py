@@ -408,7 +408,7 @@ def test_marked_experiments_are_compared(page):
         page.click(f"input[aria-label='Compare {name}']")
     page.wait(lambda: page.texts("#compare") == ["Compare 2"])
     page.click("#compare")
-    page.wait(lambda: all(map(page.drawn, ["epochs", "hours", "leaders"])))
+    page.wait(lambda: all(map(page.drawn, ["epochs", "times", "leaders"])))
     titles = page.texts(".part h2")
     assert titles[:2] == ["Which is ahead", "On average over the seeds"]
     assert page.texts(".part:nth-child(3) thead th") == ["hyperparameter", "digits", "wider"]
@@ -614,7 +614,7 @@ def test_best_so_far_by_time_and_curves_of_another_metric(digits):
         "return document.querySelector(`.${arguments[0]} .chart`).layout[arguments[1]].title.text"
     )
     page.choose(".history select", "time")
-    page.wait(lambda: page.ask(title, "history", "xaxis") == "hours of searching")
+    page.wait(lambda: page.ask(title, "history", "xaxis") == "minutes of searching")
     page.choose(".curves select", "peak_memory_mib")
     page.wait(lambda: page.ask(title, "curves", "yaxis") == "peak_memory_mib")
 

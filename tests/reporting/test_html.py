@@ -132,7 +132,7 @@ def test_report_page_of_odd_experiments_is_complete(tmp_path, kind, caplog):
 def test_comparison_page_has_figures_tables_and_verdict(tmp_path):
     results = [search(tmp_path / name, 12, seed=n) for n, name in enumerate(["a", "b"])]
     page = comparison_page(Comparison(results))
-    assert re.findall(r'data-figure="(\w+)"', page) == ["epochs", "hours", "leaders"]
+    assert re.findall(r'data-figure="(\w+)"', page) == ["epochs", "times", "leaders"]
     assert page.count("<table>") == 2
     assert "their spread is that of the seed" in page
     assert re.findall(r"<tr><td>(\w)</td><td>random</td><td>(\d)</td>", page) == [

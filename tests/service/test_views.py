@@ -122,7 +122,7 @@ def test_compare_says_what_the_command_says(storage):
         "digits",
         "again",
     ]
-    assert [figure["name"] for figure in view["figures"]] == ["epochs", "hours", "leaders"]
+    assert [figure["name"] for figure in view["figures"]] == ["epochs", "times", "leaders"]
     for query, status in (("name=digits", 400), ("name=digits&name=nope", 404)):
         assert served.ask("GET", f"/api/compare?{query}").status_code == status
     six = "&".join(["name=digits"] * 6)

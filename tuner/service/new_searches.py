@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,14 +25,13 @@ from tuner.reporting.plan_text import plan_text
 from tuner.service import ask_tell
 from tuner.service.access import Json
 from tuner.service.api import BROWSER, Opened
-from tuner.service.plans import plan_of
-from tuner.service.queue.entries import ERROR, Queue, entry_of
+from tuner.service.plans import plan_of, run_tuner
+from tuner.service.queue.entries import Queue, entry_of
 from tuner.spec.experiment import build_spec
 from tuner.spec.text import lines_of, read_value
 from tuner.wording import moment, program
 
 _START = "tuner run "  # how the command of a finding that starts a search begins
-_TIMEOUT_S = 600.0
 _LINE = re.compile(r"\bline (\d+)")
 
 router = APIRouter()
@@ -150,13 +147,3 @@ def find_line(fault: str, lines: Mapping[str, int]) -> int | None:
     while path and path not in lines:
         path = path.rpartition(".")[0]
     return lines.get(path)
-
-
-def run_tuner(*arguments: str) -> str:
-    """The output of a command of tuner; raises UsageError with its error."""
-    command = [sys.executable, "-m", "tuner", *arguments]
-    with translate_error(UsageError, "it has no end", of=subprocess.TimeoutExpired):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
-    if done.returncode:
-        raise UsageError(done.stderr.rpartition(ERROR)[2].strip() or f"exit code {done.returncode}")
-    return done.stdout

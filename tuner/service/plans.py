@@ -28,8 +28,7 @@ def plan_of(
     """
     raw = override(experiment if isinstance(experiment, dict) else {}, settings)
     ask_tell.check_remote(raw)
-    command = [sys.executable, "-m", "tuner", "validate", "--json"]
-    command += [] if storage is None else ["--storage", storage]
+    options = [] if storage is None else ["--storage", storage]
     schemes = tuple(default_declaration().schemes)
     with NamedTemporaryFile("w", suffix=".json") as file:
         if isinstance(experiment, dict):
@@ -39,12 +38,21 @@ def plan_of(
         elif not experiment.isidentifier() and experiment.partition(":")[0] not in schemes:
             rule = "must be a name, or images after a scheme"
             raise UsageError(str(Fault("experiment", rule, experiment, schemes)))
-        command += ["--", experiment, *settings]
-        with translate_error(UsageError, "the check has no end", of=subprocess.TimeoutExpired):
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
-    if done.returncode:
-        message = done.stderr.rpartition(ERROR)[2].replace(file.name, "the spec").strip()
-        raise UsageError(message or f"the check has failed with {done.returncode}")
-    plan = json.loads(done.stdout)
+        try:
+            output = run_tuner("validate", "--json", *options, "--", experiment, *settings)
+        except UsageError as error:
+            raise UsageError(str(error).replace(file.name, "the spec")) from None
+    plan = json.loads(output)
     spec = plan.pop("spec")
     return {"name": spec["name"], **plan, "spec": spec}
+
+
+def run_tuner(*arguments: str) -> str:
+    """The output of a command of tuner, in a process of its own; UsageError if it fails."""
+    command = [sys.executable, "-m", "tuner", *arguments]
+    with translate_error(UsageError, "the command has no end", of=subprocess.TimeoutExpired):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    if done.returncode:
+        message = done.stderr.rpartition(ERROR)[2].strip()
+        raise UsageError(message or f"the command has failed with {done.returncode}")
+    return done.stdout

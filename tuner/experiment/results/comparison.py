@@ -39,10 +39,14 @@ class Curve:
         steps = bisect_right(self.starts, spent)
         return self.best[steps - 1] if steps else None
 
+    def divide(self, unit: float) -> Curve:
+        """The same by what is spent in another unit."""
+        return Curve(tuple(start / unit for start in self.starts), self.best, self.total / unit)
+
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """One experiment: its best value by epochs of all trials and by hours of searching."""
+    """One experiment: its best value by epochs of all trials and by seconds of searching."""
 
     name: str
     spec: ExperimentSpec
@@ -227,7 +231,7 @@ def _facts(spec: ExperimentSpec) -> dict[str, str]:
 
 
 def find_curves(history: History, objective: Objective) -> tuple[Curve, Curve]:
-    """The value of the best so far by the epochs of all trials together, and by hours.
+    """The value of the best so far by the epochs of all trials together, and by seconds.
 
     Reports count in their order. The epochs of a failed trial and of reports beyond the limits
     count, their values do not. The default config has no claim: strategies are compared by what
@@ -252,9 +256,9 @@ def find_curves(history: History, objective: Objective) -> tuple[Curve, Curve]:
             steps.append((total, report.time, value))
     epochs, times, best = tuple(zip(*steps, strict=True)) if steps else ((), (), ())
     last = [report.time for _, report, _ in reports[-1:]]
-    hours = tuple(each / 3600 for each in history.find_searched_s([*times, *last]))
+    seconds = tuple(history.find_searched_s([*times, *last]))
     by_epochs = Curve(epochs, best, total)
-    return by_epochs, Curve(hours[: len(times)], best, max(hours, default=0.0))
+    return by_epochs, Curve(seconds[: len(times)], best, max(seconds, default=0.0))
 
 
 def compare(*experiments: Results | Path | str, storage: Path | str | None = None) -> Comparison:

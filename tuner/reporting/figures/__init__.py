@@ -12,8 +12,8 @@ from tuner.reporting.figures.best import (
     epochs,
     front,
     history,
-    hours,
     leaders,
+    times,
     volume,
 )
 from tuner.reporting.figures.data import FigureData
@@ -42,7 +42,7 @@ def draw_section(
 def draw_comparison(comparison: Comparison) -> list[Figure]:
     figures = [
         drawn("epochs", "Best so far by epochs", epochs, comparison),
-        drawn("hours", "Best so far by time", hours, comparison, half=True),
+        drawn("times", "Best so far by time", times, comparison, half=True),
         drawn("leaders", "Learning curves of the best trials", leaders, comparison, half=True),
     ]
     return [figure for figure in figures if figure]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, Literal
 
 from tuner.experiment.events import FAILED
@@ -27,6 +26,7 @@ from tuner.reporting.figures.figure import (
     make_plot,
     make_value_axis,
     rounded,
+    scale_time,
     scatter,
 )
 from tuner.spec.sections import Objective
@@ -41,7 +41,7 @@ _BAND = (
     "search that has ended keeps its best."
 )
 _EPOCHS = f"Epochs of all trials together: the training that the search took. {_BAND}"
-_HOURS = f"Hours in which a search ran, without the gaps between its runs. {_BAND}"
+_TIMES = f"The time in which a search ran, without the gaps between its runs. {_BAND}"
 _SAMPLES = 50  # of each curve, evenly over its epochs
 _PALE = "26"  # the opacity, in hexadecimal digits, of a band
 
@@ -49,7 +49,7 @@ By = Literal["trial", "epochs", "time"]
 _ORDERS = {
     "trial": "Trials in the order of their ids",
     "epochs": "Each trial at its best epoch, by the epochs that all had trained by then",
-    "time": "Each trial at its best epoch, by the hours of searching until then",
+    "time": "Each trial at its best epoch, by the time of searching until then",
 }
 
 
@@ -57,12 +57,14 @@ def history(data: FigureData, by: By = "trial") -> Drawing:
     """The best value so far, and each trial's own, by trial, by epochs of all, or by time."""
     if not data.ranked:
         return NO_TRIALS, None
-    at, last = _place_trials(data, by)
+    places, last = _place_trials(data, by)
+    unit, axis = _make_history_axis(by, last)
+    at = {trial_id: place / unit for trial_id, place in places.items()}
     trials = sorted(data.ranked, key=lambda trial: (at[trial.trial_id], trial.number))
     shown = evenly(trials, _MOST_POINTS)
     values = [trial.value for trial in shown]
     steps = best_so_far(((at[t.trial_id], t.value) for t in trials), data.objective)
-    steps.append((last, steps[-1][1]))
+    steps.append((last / unit, steps[-1][1]))
     x, y = zip(*steps, strict=True)
     plot = make_plot(
         [
@@ -77,7 +79,7 @@ def history(data: FigureData, by: By = "trial") -> Drawing:
             ),
             scatter(x, rounded(y), mode="lines", line=_SO_FAR, name="best so far"),
         ],
-        x=_make_history_axis(by, last),
+        x=axis,
         y=make_value_axis(data.objective.metric, values),
     )
     later = sum(at[trial.trial_id] > at[data.ranked[0].trial_id] for trial in trials)
@@ -90,18 +92,19 @@ def history(data: FigureData, by: By = "trial") -> Drawing:
     return caption, plot
 
 
-def _make_history_axis(by: By, last: float) -> Plot:
+def _make_history_axis(by: By, last: float) -> tuple[float, Plot]:
+    """What the places of trials are divided by, and the axis."""
     match by:
         case "trial":
-            return make_count_axis("trial", most=last)
+            return 1, make_count_axis("trial", most=last)
         case "epochs":
-            return make_count_axis("epochs of all trials", most=last, rangemode="tozero")
+            return 1, make_count_axis("epochs of all trials", most=last, rangemode="tozero")
         case "time":
-            return make_axis("hours of searching", rangemode="tozero")
+            return scale_time(last)
 
 
 def _place_trials(data: FigureData, by: By) -> tuple[dict[str, float], float]:
-    """Where each ranked trial stands on the axis, and where the axis ends."""
+    """Where each ranked trial stands, by its number, epochs or seconds, and where the axis ends."""
     if by == "trial":
         return {t.trial_id: t.number for t in data.ranked}, max(t.number for t in data.ranked)
     times = sorted(report.time for trial in data.trials.values() for report in trial.results)
@@ -109,8 +112,7 @@ def _place_trials(data: FigureData, by: By) -> tuple[dict[str, float], float]:
     if by == "epochs":
         return {i: bisect_right(times, time) for i, time in bests.items()}, len(times)
     *seconds, last = data.results.history.find_searched_s([*bests.values(), times[-1]])
-    hours = {trial_id: each / 3600 for trial_id, each in zip(bests, seconds, strict=True)}
-    return hours, last / 3600
+    return dict(zip(bests, seconds, strict=True)), last
 
 
 def _best_time(trial: TrialRecord) -> float:
@@ -195,17 +197,27 @@ def volume(data: FigureData) -> Drawing:
 
 
 def epochs(comparison: Comparison) -> Drawing:
-    axis = partial(make_count_axis, "epochs", rangemode="tozero")
-    return _EPOCHS, _draw_sides(comparison, lambda entrant: entrant.curve, axis)
+    curves = _curves_of(comparison, lambda entrant: entrant.curve)
+    axis = make_count_axis("epochs", most=_find_end(curves), rangemode="tozero")
+    return _EPOCHS, _draw_sides(comparison, curves, axis)
 
 
-def hours(comparison: Comparison) -> Drawing:
-    """As `epochs`, by the hours of searching."""
+def times(comparison: Comparison) -> Drawing:
+    """As `epochs`, by the time of searching."""
+    curves = _curves_of(comparison, lambda entrant: entrant.by_time)
+    unit, axis = scale_time(_find_end(curves))
+    scaled = [[curve.divide(unit) for curve in of_side] for of_side in curves]
+    return _TIMES, _draw_sides(comparison, scaled, axis)
 
-    def axis(most: float) -> Plot:
-        return make_axis("hours of searching", rangemode="tozero")
 
-    return _HOURS, _draw_sides(comparison, lambda entrant: entrant.by_time, axis)
+def _curves_of(comparison: Comparison, choose: Callable[[Entrant], Curve]) -> list[list[Curve]]:
+    """The curves of each side that have a value."""
+    sides = ([choose(entrant) for entrant in side.entrants] for side in comparison.sides)
+    return [[curve for curve in of_side if curve.best] for of_side in sides]
+
+
+def _find_end(curves: Sequence[Sequence[Curve]]) -> float:
+    return max((curve.total for of_side in curves for curve in of_side), default=0)
 
 
 def leaders(comparison: Comparison) -> Drawing:
@@ -236,26 +248,21 @@ def leaders(comparison: Comparison) -> Drawing:
     return "How the best trial of each experiment learned.", plot
 
 
-def _draw_sides(
-    comparison: Comparison, choose: Callable[[Entrant], Curve], axis: Callable[..., Plot]
-) -> Plot:
-    """The best so far of each strategy.
-
-    choose: the curve of an experiment. axis: called with where the last one ends.
-    """
-    sides = [[choose(entrant) for entrant in side.entrants] for side in comparison.sides]
-    curves = [curve for side in sides for curve in side if curve.best]
+def _draw_sides(comparison: Comparison, curves: Sequence[Sequence[Curve]], axis: Plot) -> Plot:
+    """The best so far of each strategy. curves: those of each side."""
     objective = comparison.objective
-    traces = (
+    sides = zip(comparison.sides, curves, strict=True)
+    drawn = [
         trace
-        for number, (side, of_side) in enumerate(zip(comparison.sides, sides, strict=True))
-        if side.best
+        for number, (side, of_side) in enumerate(sides)
+        if of_side
         for trace in _draw_side(side, of_side, number)
-    )
+    ]
+    every = [curve for of_side in curves for curve in of_side]
     return make_plot(
-        [*traces],
-        x=axis(most=max((curve.total for curve in curves), default=0)),
-        y=make_axis(objective.metric, range=_range(curves, objective)),
+        drawn,
+        x=axis,
+        y=make_axis(objective.metric, range=_range(every, objective)),
         showlegend=True,
         height=420,
     )
@@ -263,7 +270,6 @@ def _draw_sides(
 
 def _draw_side(side: Side, curves: Sequence[Curve], number: int) -> Iterator[Plot]:
     """A strategy's mean over its seeds as a line, and its range as a band."""
-    curves = [curve for curve in curves if curve.best]
     x = _steps(curves)
     values = [[value for c in curves if (value := c.at(at)) is not None] for at in x]
     colour = COLOURS[number % len(COLOURS)]

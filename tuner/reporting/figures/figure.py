@@ -111,6 +111,13 @@ def make_value_axis(title: str, values: Sequence[float], **settings: Any) -> Plo
     return make_axis(title, type="log" if is_log else "linear", **settings)
 
 
+def scale_time(most_s: float) -> tuple[float, Plot]:
+    """The seconds of the unit in which a time up to `most_s` is read well, and the axis in it."""
+    units = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
+    seconds, name = next((unit for unit in units if most_s >= 2 * unit[0]), units[-1])
+    return seconds, make_axis(f"{name} of searching", rangemode="tozero")
+
+
 def make_plot(data: list[Plot], *, x: Plot, y: Plot, **layout: Any) -> Plot:
     return {"data": data, "layout": {"xaxis": x, "yaxis": y, **layout}}
 

@@ -24,6 +24,7 @@ from tuner.reporting.figures.figure import (
     make_plot,
     make_value_axis,
     rounded,
+    scale_time,
     scatter,
 )
 from tuner.spec.sections import Objective, usual_mode
@@ -175,7 +176,7 @@ def rungs(data: FigureData) -> Drawing:
 
 
 def slots(data: FigureData) -> Drawing:
-    """How many trials ran at a time, or their GPUs, over the hours of searching.
+    """How many trials ran at a time, or their GPUs, over the time of searching.
 
     All trials of the experiment count, also those that are not chosen.
     """
@@ -183,7 +184,7 @@ def slots(data: FigureData) -> Drawing:
     seconds = data.results.history.find_searched_s(
         time for run in runs for time in (run.started, run.ended)
     )
-    times_2N = np.asarray(seconds, float).reshape(-1, 2).T / 3600
+    times_2N = np.asarray(seconds, float).reshape(-1, 2).T
     if not times_2N.size or times_2N.max() <= times_2N.min():
         return "Nothing to show: no trial has run.", None
     edges = np.linspace(0, times_2N.max(), _PARTS + 1)
@@ -196,13 +197,14 @@ def slots(data: FigureData) -> Drawing:
     used, most = rounded([*mean * of_each, mean[-1] * of_each]), at_once * of_each
     steps = {"mode": "lines", "line": {"shape": "hv", "width": 1, "color": BLUE}}
     idle = {"mode": "lines", "line": {"width": 0}, "fill": "tonexty", "fillcolor": _IDLE}
-    x = rounded(edges)
+    of_unit, axis = scale_time(float(edges[-1]))
+    x = rounded(edges / of_unit)
     plot = make_plot(
         [
             scatter(x, used, name=unit, fill="tozeroy", fillcolor=SKY, **steps),
             scatter(x, [most] * len(x), name="idle", hoverinfo="skip", **idle),
         ],
-        x=make_axis("hours of searching", rangemode="tozero"),
+        x=axis,
         y=make_axis(unit, rangemode="tozero"),
         showlegend=True,
     )
