@@ -32,7 +32,7 @@ def confusion(measured: Mapping[str, Any] | None) -> Drawing:
     trace = {
         "type": "heatmap",
         "z": shares,
-        "text": counts,
+        "text": [[str(count) if count else "" for count in row] for row in counts],
         "texttemplate": "%{text}" if len(names) <= _MOST_NUMBERED else "",
         "hovertext": [
             [f"{name}: {n} of {sum(row)} as {other}" for n, other in zip(row, names, strict=True)]
