@@ -6,7 +6,7 @@ import pytest
 from commands import call
 from PIL import Image
 from served import Served
-from stories import odd, search
+from stories import ODD, odd, search
 from synthetic import Writer, make_folder
 
 from tuner.experiment.results.comparison import Comparison
@@ -127,3 +127,19 @@ def test_compare_says_what_the_command_says(storage):
         assert served.ask("GET", f"/api/compare?{query}").status_code == status
     six = "&".join(["name=digits"] * 6)
     assert "2 to 5 experiments" in served.ask("GET", f"/api/compare?{six}").text
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_views_of_odd_experiments_are_complete(tmp_path, kind):
+    results = odd(tmp_path / "x", kind)
+    served = Served(tmp_path)
+    view = view_experiment(Results(results.folder))
+    assert view["tiles"][0][0].startswith("best ")
+    json.dumps(view, allow_nan=False)
+    table = served.get("x", "table").json()
+    assert [row["trial_id"] for row in table["rows"]] == [*results.trials]
+    for trial_id in [*results.trials][:3]:
+        for what in ("view", "config"):
+            assert served.get("x", "trials", trial_id, what).status_code == 200
+    shown = served.ask("GET", "/api/compare?name=x&name=x")
+    assert (shown.status_code, "different experiments" in shown.text) == (400, True)
