@@ -8,7 +8,7 @@ import pytest
 from synthetic import make_folder, read_document
 
 from tuner.errors import SpecError, UsageError
-from tuner.experiment.resolve import load_experiment, names, resolve
+from tuner.experiment.resolve import describe, load_experiment, names, resolve
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.experiment import build_spec
 from tuner.spec.validation import validate
@@ -151,3 +151,15 @@ def test_load_experiment_function_sees_no_arguments(tmp_path, monkeypatch):
     loaded = load_experiment("spaces.py:small", tmp_path)
     assert (loaded.name, loaded.raw["num_samples"]) == ("argv", 1)
     assert sys.argv == ["tuner", "run", "spaces.py:small"]
+
+
+def test_describe_reads_docstrings_without_running_code(tmp_path):
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    (folder / "mine.py").write_text('"""My search.\n\nMore."""\nraise SystemExit\n')
+    (folder / "broken.py").write_text("def (")
+    (folder / "binary.py").write_bytes(b"\0\xff")
+    described = describe(tmp_path)
+    assert [*described] == names(tmp_path)
+    assert (described["mine"], described["broken"], described["binary"]) == ("My search.", "", "")
+    assert described["digits"].startswith("A small CNN")

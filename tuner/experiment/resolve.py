@@ -151,14 +151,19 @@ def names(directory: Path) -> list[str]:
 
 
 def describe(directory: Path) -> dict[str, str]:
-    """The experiments that can be called by name, and the first line of each one's docstring."""
+    """The experiments that can be called by name, and the first line of each one's docstring.
+
+    A file that does not parse has "".
+    """
     folders = [directory / "experiments", *map(Path, importlib.import_module(_SHIPPED).__path__)]
     described = {}
     for name in names(directory):
         path = next(path for folder in folders if (path := folder / f"{name}.py").is_file())
-        with _translate_errors(str(path)):
-            docstring = ast.get_docstring(ast.parse(path.read_bytes()))
-        described[name] = (docstring or "").partition("\n")[0]
+        try:
+            docstring = ast.get_docstring(ast.parse(path.read_bytes())) or ""
+        except (SyntaxError, ValueError):
+            docstring = ""
+        described[name] = docstring.partition("\n")[0]
     return described
 
 
