@@ -251,8 +251,9 @@ def test_the_list_is_filtered_and_sorted(page, name):
     page.wait(lambda: page.texts(".experiments .name") == ["digits"])
     page.type("#filter", "")
     page.wait(lambda: len(page.texts(".experiments .name")) == 5)
-    page.click("th:nth-child(2) button")
+    page.driver.find_element("css selector", "th:nth-child(2) button").send_keys(" ")
     page.wait(lambda: page.texts("th[aria-sort]") == ["Name"])
+    assert page.ask("return document.activeElement.textContent") == "Name"  # the focus stays
     assert page.texts(".experiments .name")[1:] == ["digits", "photos", "steered", "wider"]
     assert page.is_harmless()
     page.browser.screenshot("serve-list.png")
@@ -439,6 +440,24 @@ def test_new_search_is_checked_as_it_is_typed_and_queued(page, storage):
     assert page.is_harmless()
 
 
+def test_new_search_that_was_left_is_not_checked(page):
+    page.ask("location.hash = '#new'")
+    page.wait(lambda: page.texts(".examples button"))
+    page.type("#spec", "digits num_samples=3")
+    page.go()
+    page.wait(lambda: page.texts(".experiments .name"))
+    pause = "setTimeout(arguments[0], 1000)"  # longer than after the last key
+    page.driver.execute_async_script(pause)
+    asked = "return performance.getEntriesByType('resource').map(({name}) => name)"
+    assert not any("/api/plans" in name for name in page.ask(asked))
+
+
+def test_new_search_of_an_unknown_trial_shows_why(page):
+    page.ask("location.hash = '#new/digits/99999'")
+    page.wait(lambda: any("99999" in text for text in page.texts(".toast.failed")))
+    assert len(own_errors(page.browser)) == 1  # the console has it, too
+
+
 def test_trial_shows_the_photos_that_it_gets_wrong_and_varies(page, photos, steered):
     page.go(photos, "trials", "00000")
     page.wait(lambda: page.drawn("reports") and page.drawn("confusion"))
@@ -606,6 +625,37 @@ def test_brushed_axes_filter_the_table(digits):
     rows = page.wait(lambda: page.texts(".trials tbody td:last-child"))
     page.wait(lambda: {*page.texts(".trials tbody td:last-child")} == {"32"})
     assert len(rows) < len(lines)
+
+
+def test_brushed_axis_limits_all_of_a_filter_with_or(digits):
+    page = digits
+    typed = "lr > 0.1 or momentum > 0.5"
+    page.type("#where", typed)
+    page.click(HYPERPARAMETERS)
+    page.wait(lambda: page.drawn("parallel"))
+    brush = (
+        "const {figure} = document.querySelector('.parallel .chart');"
+        "const {axes} = figure.plot.layout.meta;"
+        "const at = axes.findIndex(({value}) => value === 'width');"
+        "figure.brushed({x: [at, at], y: [0.5, 1.1]})"
+    )
+    page.ask(brush)
+    where = page.ask("return document.querySelector('#where').value")
+    assert where == f"({typed}) and width in [32]"
+    page.wait(lambda: {*page.texts(".trials tbody td:last-child")} == {"32"})
+
+
+def test_figures_without_their_library_say_so(page):
+    page.driver.execute_cdp_cmd("Network.enable", {})
+    page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/plotly.js"]})
+    try:
+        page.go("digits")
+        page.wait(lambda: any(page.texts(".history .told")))
+        assert page.texts(".history .told")[0].startswith("This figure cannot be drawn here: ")
+        page.wait(lambda: page.texts(".advice li"))
+        assert own_errors(page.browser) != []  # the console has it, too
+    finally:
+        page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
 
 
 def test_best_so_far_by_time_and_curves_of_another_metric(digits):

@@ -90,7 +90,7 @@ def table(
     return Json(
         {
             "columns": [
-                {"by": by, "title": title, "number": at > 1}
+                {"by": by, "title": title, "kind": "number" if at > 1 else ""}
                 for at, (by, title) in enumerate(columns)
             ],
             "rows": [

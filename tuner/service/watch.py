@@ -197,11 +197,12 @@ class Experiments:
     def since(self, version: int) -> dict[str, Any]:
         """The changes since `version`, as plain values; 0: everything.
 
-        place: the storage. listed: experiments as `ls --json` has them, with their `words`. gone:
-        names. to_read: the number of experiments not read yet. problem: why the storage cannot be
-        read, or "".
+        is_all: whether that is everything. place: the storage. listed: experiments as `ls --json`
+        has them, with their `words`. gone: names. to_read: the number of experiments not read yet.
+        problem: why the storage cannot be read, or "".
         """
         return {
+            "is_all": not version,
             "place": self.place,
             "listed": [e.json for e in list(self._entries.values()) if e.version > version],
             "gone": [name for name, when in list(self._gone.items()) if when > version],

@@ -61,9 +61,9 @@ def test_parallel_draws_a_line_for_each_trial(data):
     titles = plot["layout"]["xaxis"]["ticktext"]
     assert titles == ["val_accuracy", "lr", "momentum", "width"]
     assert plot["layout"]["meta"]["axes"][1:] == [
-        {"name": "lr", "low": 0.001, "high": 1.0, "log": True},
-        {"name": "momentum", "low": 0.0, "high": 1.0, "log": False},
-        {"name": "width", "categories": [16, 32]},
+        {"value": "lr", "low": 0.001, "high": 1.0, "log": True},
+        {"value": "momentum", "low": 0.0, "high": 1.0, "log": False},
+        {"value": "width", "categories": ["16", "32"]},
     ]
 
 

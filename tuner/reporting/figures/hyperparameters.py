@@ -202,10 +202,11 @@ def _label_axis(position: int, axis: Axis) -> Iterable[Plot]:
 
 
 def _describe(name: str, axis: Axis) -> Plot:
-    """An axis as the page needs it to tell a brushed span as an expression."""
+    """An axis in expressions, from which the page makes that of a brushed span."""
+    value = name if all(map(str.isidentifier, name.split("."))) else f"value({name!r})"
     if axis.categories:
-        return {"name": name, "categories": list(axis.categories)}
-    return {"name": name, "low": axis.low, "high": axis.high, "log": axis.is_log}
+        return {"value": value, "categories": [repr(each) for each in axis.categories]}
+    return {"value": value, "low": axis.low, "high": axis.high, "log": axis.is_log}
 
 
 def slices(data: FigureData, name: str) -> Drawing:

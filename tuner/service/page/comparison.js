@@ -1,32 +1,28 @@
 // Two experiments or more, side by side.
 
-import { $, clean, copy, section } from "/elements.js";
+import { copy, fill, say, section } from "/elements.js";
 import { Gallery } from "/figures.js";
 import { get } from "/server.js";
 
 export class Comparison {
+  title = "Comparison";
+
   constructor(names) {
-    Object.assign(this, { names }, copy("comparison"));
+    Object.assign(this, copy("comparison"));
     this.gallery = new Gallery(this.plots);
-    this.ask();
+    this.ask(names);
   }
 
-  async ask() {
+  async ask(names) {
     try {
-      const view = await get(`/api/compare?${new URLSearchParams(this.names.map((name) => ["name", name]))}`);
-      this.headline.textContent = clean(view.headline);
-      this.first.replaceChildren(...view.sections.slice(0, 1).map(section));
-      this.gallery.show(view.figures);
-      this.others.replaceChildren(...view.sections.slice(1).map(section));
+      const { headline, figures, sections } = await get("/api/compare", { name: names });
+      say(this.headline, headline);
+      fill(this.first, section(sections[0]));
+      this.gallery.show(figures);
+      fill(this.others, sections.slice(1).map(section));
     } catch (error) {
-      this.headline.textContent = "";
-      this.problem.textContent = clean(error.message);
-      this.problem.hidden = false;
+      say(this.headline, "");
+      say(this.problem, error.message);
     }
-  }
-
-  draw() {
-    if (!this.root.isConnected) $("#main").replaceChildren(this.root);
-    document.title = "Comparison – tuner";
   }
 }

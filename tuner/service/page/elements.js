@@ -9,14 +9,13 @@ export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false)
-      element.setAttribute(name, value === true ? "" : clean(value));
+    else if (isSaid(value)) element.setAttribute(name, value === true ? "" : clean(value));
   }
-  for (const child of children.flat())
-    if (child !== null && child !== undefined && child !== false)
-      element.append(child instanceof Node ? child : clean(child));
+  for (const child of children.flat().filter(isSaid))
+    element.append(child instanceof Node ? child : clean(child));
   return element;
 }
+const isSaid = (value) => (value ?? false) !== false;
 export const $ = (selector) => document.querySelector(selector);
 
 // A copy of a template, and its parts by their names
@@ -25,6 +24,35 @@ export function copy(id) {
   const parts = [...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]);
   return { root, ...Object.fromEntries(parts) };
 }
+
+// Show a text, or hide its element
+export function say(element, text = "") {
+  element.textContent = clean(text);
+  element.hidden = !text;
+}
+
+// Give an element these children. What is the same stays, and a click on it counts; the focus stays
+export function fill(parent, ...children) {
+  const controls = () => [...parent.querySelectorAll("a, button, input")];
+  const focused = controls().indexOf(document.activeElement);
+  const wanted = children.flat().filter(Boolean);
+  for (const [n, child] of wanted.entries()) {
+    const old = parent.childNodes[n];
+    if (!old) parent.append(child);
+    else if (old !== child && !old.isEqualNode(child)) old.replaceWith(child);
+  }
+  while (parent.childNodes.length > wanted.length) parent.lastChild.remove();
+  if (focused >= 0 && document.activeElement === document.body) controls()[focused]?.focus();
+}
+
+// The heads of a table. sort: the column that it is sorted by, and whether in `reverse`; change:
+// called with another one
+export const heads = (columns, sort, change) => columns.map(({ by, title, kind, isDown = false }) => {
+  const isChosen = sort.by === by;
+  const order = isChosen && (sort.reverse ? "descending" : "ascending");
+  const choose = () => change({ by, reverse: isChosen ? !sort.reverse : isDown });
+  return h("th", { class: kind, "aria-sort": order }, h("button", { onclick: choose, title }, title));
+});
 
 export const status = (name, word = name) => h("span", { class: `status ${name}` }, word);
 
@@ -53,7 +81,6 @@ export function toast(text, kind = "") {
 // A dialog that asks first; it stays while the server refuses. act: called with what was typed
 export function question({ title, text, action, input = null, isEnd = false }, act) {
   const { root: dialog, form, head, about, wrong, cancel, agree } = copy("question");
-  dialog.setAttribute("aria-label", clean(title));
   head.textContent = clean(title);
   about.textContent = clean(text);
   agree.textContent = action;
@@ -68,8 +95,7 @@ export function question({ title, text, action, input = null, isEnd = false }, a
       await act(input?.value.trim());
       dialog.close();
     } catch (error) {
-      wrong.textContent = clean(error.message);
-      wrong.hidden = false;
+      say(wrong, error.message);
     }
     agree.disabled = false;
   };

@@ -1,28 +1,22 @@
 // Figures as the server describes them, drawn by plotly.js, which is loaded for the first one.
 
-import { clean, h } from "/elements.js";
+import { clean, copy, fill, h } from "/elements.js";
 
 let library = null;
 export const plotly = () => (library ??= new Promise((done) => {
-  document.head.append(h("script", { src: "/plotly.js", onload: done }));
+  document.head.append(h("script", { src: "/plotly.js", onload: done, onerror: done }));
 }));
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 const TALL = 440; // px, above which a figure needs its height
 const CAN_DRAG = !matchMedia("(pointer: coarse)").matches; // a finger that drags scrolls the page
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`);
 
-// The colours of descriptions that do not stand out on a dark page, and those that take their place
-const AT_NIGHT = {
-  "#000000": "#ffffff", "#0072B2": "#2c7fc9", "#999999": "#7c8798", "#08306B": "#ffffff",
-  "#2171B5": "#9ecbf2", "#4F97CB": "#5b93c4", "#82B6DB": "#3d6488", "#B3D0E8": "#2b425a",
-  "#FFFFFFC0": "#181c23c0",
-};
-
+// A description in the colours of page.css that take the place of its own
 function atNight(value) {
   if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map(atNight);
   if (value && typeof value === "object")
     return Object.fromEntries(Object.entries(value).map(([name, of]) => [name, atNight(of)]));
-  return AT_NIGHT[value] ?? value;
+  return (/^#[0-9A-F]+$/.test(value) && colour(value.slice(1))) || value;
 }
 
 // The trial of each point of lines: where x is null, the line of the next one begins
@@ -63,25 +57,19 @@ const sizes = new ResizeObserver((entries) => {
 export class Figure {
   // choose, describe: called with the id of a trial; brush: with an axis and two shares of it
   constructor({ name, choose = () => {}, describe = async () => "", brush = null }) {
-    Object.assign(this, { choose, describe, brush });
+    Object.assign(this, { choose, describe, brush }, copy("figure"));
     this.drawn = 0; // how often
-    this.title = h("h2");
-    this.select = h("select", { hidden: true });
-    this.caption = h("p", { class: "caption" });
-    this.box = h("div", { class: "chart", role: "img" });
-    this.near = h("div", { class: "told", role: "status" });
-    this.root = h("section", { class: `plot card ${name}` }, h("header", {}, this.title, this.select), this.caption, this.box, this.near);
+    this.root.classList.add(name);
     this.box.figure = this;
     sight.observe(this.box);
     sizes.observe(this.box);
   }
 
-  options(label, names, current, change) {
+  // What is drawn can be chosen by these names
+  offer(label, names, current, change) {
     this.select.hidden = names.length < 2;
-    this.select.setAttribute("aria-label", label);
-    const options = [...this.select.options].map((option) => option.value);
-    if (options.join("\n") !== names.join("\n"))
-      this.select.replaceChildren(...names.map((name) => h("option", { value: name }, name)));
+    this.select.ariaLabel = label;
+    fill(this.select, names.map((name) => h("option", { value: name }, name)));
     this.select.selectedIndex = names.indexOf(current);
     this.select.onchange = () => change(names[this.select.selectedIndex]);
   }
@@ -89,7 +77,7 @@ export class Figure {
   show({ title, caption, plot }) {
     this.title.textContent = clean(title);
     this.caption.textContent = clean(caption);
-    this.box.setAttribute("aria-label", clean(`${title}: ${caption}`));
+    this.box.ariaLabel = clean(`${title}: ${caption}`);
     this.box.hidden = this.near.hidden = !plot;
     const text = JSON.stringify([plot, DARK.matches]);
     if (text === this.text) return;
@@ -157,24 +145,17 @@ export class Figure {
 // The figures of a view by their names: each is made once, and then updated
 export class Gallery {
   constructor(root, optionsOf = () => ({})) {
-    Object.assign(this, { root, optionsOf, made: new Map() });
+    Object.assign(this, { root, optionsOf, made: {} });
   }
 
-  show(figures) {
-    const shown = figures.map(({ name }) => this.of(name));
-    if (shown.length !== this.root.children.length || shown.some(({ root }, n) => this.root.children[n] !== root))
-      this.root.replaceChildren(...shown.map(({ root }) => root));
-    figures.forEach((figure, n) => shown[n].show(figure));
-  }
-
-  of(name) {
-    if (!this.made.has(name)) this.made.set(name, new Figure({ name, ...this.optionsOf(name) }));
-    return this.made.get(name);
-  }
-
-  // Give the figure of this name a choice; see Figure.options
-  offer(name, ...choice) {
-    this.made.get(name)?.options(...choice);
+  // choices: the arguments of Figure.offer, by the name of a figure
+  show(figures, choices = {}) {
+    for (const { name } of figures) this.made[name] ??= new Figure({ name, ...this.optionsOf(name) });
+    fill(this.root, figures.map(({ name }) => this.made[name].root));
+    for (const figure of figures) {
+      this.made[figure.name].show(figure);
+      if (choices[figure.name]) this.made[figure.name].offer(...choices[figure.name]);
+    }
   }
 }
 
@@ -183,15 +164,13 @@ DARK.addEventListener("change", () => {
 });
 
 // The part of an axis between two heights, 0 to 1, as an expression; "" for all of it
-export function spanOf({ name, categories, low, high, log }, from, to) {
-  const value = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(name) ? name : `value(${JSON.stringify(name)})`;
+export function spanOf({ value, categories, low, high, log }, from, to) {
   if (categories) {
     const last = Math.max(categories.length - 1, 1);
     const some = categories.filter((_, n) => from <= n / last && n / last <= to);
-    const literal = (each) => (each === null ? "None" : each === true ? "True" : each === false ? "False" : JSON.stringify(each));
-    return some.length === categories.length ? "" : `${value} in [${some.map(literal).join(", ")}]`;
+    return some.length === categories.length ? "" : `${value} in [${some.join(", ")}]`;
   }
   const at = (share) => Number((log ? low * (high / low) ** share : low + (high - low) * share).toPrecision(4));
-  const [above, below] = [from > 0 && `${at(from)} <= `, to < 1 && ` <= ${at(to)}`];
-  return above || below ? `${above || ""}${value}${below || ""}` : "";
+  const parts = [from > 0 && at(from), value, to < 1 && at(to)].filter((part) => part !== false);
+  return parts.length > 1 ? parts.join(" <= ") : "";
 }

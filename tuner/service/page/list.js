@@ -1,26 +1,36 @@
 // The list of experiments.
 
-import { $, clean, copy, h, status } from "/elements.js";
+import { copy, fill, h, heads, say, status } from "/elements.js";
 import { encode, hashOf, state } from "/server.js";
 
 const STATUSES = ["running", "completed", "interrupted", "failed", "damaged"];
 const MOST_COMPARED = 5;
 const ended = ({ counts }) => counts.completed + counts.stopped + counts.failed;
 const amount = ({ counts, total }) => Math.max(1, total ?? 0, Object.values(counts).reduce((sum, n) => sum + n, 0));
+// of: what is sorted; cell: what is shown, by default the word of this name
 const COLUMNS = [
-  { by: "name", title: "Name", of: (one) => one.name.toLowerCase() },
-  { by: "status", title: "Status", of: (one) => STATUSES.indexOf(one.status) },
-  { by: "progress", title: "Progress", of: (one) => ended(one) / amount(one) },
-  { by: "best", title: "Best", of: (one) => one.best, isNumber: true },
-  { by: "goal", title: "Goal", of: (one) => one.words.goal },
-  { by: "time", title: "Time", of: (one) => one.searched_s, isNumber: true },
-  { by: "strategy", title: "Strategy", of: (one) => one.strategy },
-  { by: "started", title: "Started", of: (one) => one.started, isNumber: true },
+  { by: "name", title: "Name", of: (one) => one.name.toLowerCase(), cell: nameCell },
+  { by: "status", title: "Status", of: (one) => STATUSES.indexOf(one.status), cell: (one) => status(one.status, one.words.standing) },
+  { by: "progress", title: "Progress", of: (one) => ended(one) / amount(one), cell: progressCell },
+  { by: "best", title: "Best", of: (one) => one.best, kind: "number", isDown: true },
+  { by: "goal", title: "Goal", of: (one) => one.words.goal, kind: "beside cut" },
+  { by: "time", title: "Time", of: (one) => one.searched_s, kind: "number", isDown: true },
+  { by: "strategy", title: "Strategy", of: (one) => one.strategy, cell: (one) => one.strategy },
+  { by: "started", title: "Started", of: (one) => one.started, kind: "number", isDown: true },
 ];
 // They stay as they are while other pages are shown
 const chosen = { filter: "", status: "", sort: { by: "started", reverse: true }, compared: new Set() };
 
-function bar(one) {
+function nameCell(one) {
+  const note = one.problem ?? one.note;
+  return [
+    h("a", { class: "name", href: hashOf(one.name) }, one.name),
+    ...one.tags.map((tag) => h("span", { class: "tag" }, tag)),
+    note && h("span", { class: "note" }, note),
+  ];
+}
+
+function progressCell(one) {
   const { completed, stopped, failed, running } = one.counts;
   const parts = [["", completed + stopped], ["failed", failed], ["running", running]].map(([kind, count]) => {
     const part = h("i", { class: kind });
@@ -45,94 +55,59 @@ function choose() {
 }
 
 export class List {
-  constructor(soon) {
-    this.soon = soon;
-    this.rows = new Map(); // name -> [what it shows, its row]
+  constructor(redraw) {
+    this.redraw = redraw;
     Object.assign(this, copy("list"));
     this.filter.value = chosen.filter;
     this.filter.oninput = () => this.change({ filter: this.filter.value });
-    this.compare.onclick = () => {
-      if (chosen.compared.size > 1) location.hash = ["#compare", ...[...chosen.compared].map(encode)].join("/");
-    };
   }
 
   change(settings) {
     Object.assign(chosen, settings);
-    this.soon();
+    this.redraw();
   }
 
   draw() {
-    if (!this.root.isConnected) $("#main").replaceChildren(this.root);
-    document.title = "tuner";
-    this.problem.hidden = !state.problem;
-    this.problem.textContent = clean(state.problem);
+    say(this.problem, state.problem);
     this.drawChips();
     this.drawCompare();
-    this.head.replaceChildren(h("th", {}, h("span", { class: "unseen" }, "Compare")), ...COLUMNS.map((column) => this.title(column)));
+    fill(this.head, h("th", {}, h("span", { class: "unseen" }, "Compare")),
+      heads(COLUMNS, chosen.sort, (sort) => this.change({ sort })));
     const shown = choose();
-    const rows = shown.map((one) => this.rowOf(one));
-    if (rows.length !== this.body.children.length || rows.some((row, n) => this.body.children[n] !== row))
-      this.body.replaceChildren(...rows);
-    this.card.hidden = !shown.length;
-    this.note.hidden = shown.length > 0;
-    const isEmpty = !state.toRead && !state.experiments.size;
+    fill(this.body, shown.map((one) => this.rowOf(one)));
+    const isEmpty = !state.to_read && !state.experiments.size;
     this.start.hidden = !isEmpty;
-    this.note.firstChild.data = state.toRead ? "Reading the experiments …" : isEmpty ? "No experiments yet." : "No experiment matches.";
-    if (shown.length && !this.isMarked) performance.mark("list");
-    this.isMarked ||= shown.length > 0;
+    this.note.firstChild.data = state.to_read ? "Reading the experiments …" : isEmpty ? "No experiments yet." : "No experiment matches.";
+    if (shown.length) performance.mark("list");
   }
 
   rowOf(one) {
-    const known = this.rows.get(one.name);
-    if (known?.[0] === one) return known[1];
-    const { words } = one;
-    const note = one.problem ?? one.note;
     const mark = h("input", {
       type: "checkbox", "aria-label": `Compare ${one.name}`, checked: chosen.compared.has(one.name),
       onchange: (event) => {
         chosen.compared[event.target.checked ? "add" : "delete"](one.name);
-        this.soon();
+        event.target.toggleAttribute("checked"); // so that its row stays
+        this.redraw();
       },
     });
-    const row = h("tr", {},
-      h("td", { class: "mark" }, mark),
-      h("td", {}, h("a", { class: "name", href: hashOf(one.name) }, one.name), one.tags.map((tag) => h("span", { class: "tag" }, tag)),
-        note && h("span", { class: "note" }, note)),
-      h("td", {}, status(one.status, words.standing)),
-      h("td", {}, bar(one)),
-      h("td", { class: "number" }, words.best),
-      h("td", { class: "faint cut" }, words.goal),
-      h("td", { class: "number" }, words.time),
-      h("td", {}, one.strategy),
-      h("td", { class: "number" }, words.started),
-    );
-    this.rows.set(one.name, [one, row]);
-    return row;
-  }
-
-  title({ by, title, isNumber }) {
-    const order = chosen.sort.reverse ? "descending" : "ascending";
-    const isChosen = chosen.sort.by === by;
-    const sort = () => this.change({ sort: { by, reverse: isChosen ? !chosen.sort.reverse : Boolean(isNumber) } });
-    return h("th", { class: by === "goal" ? "beside" : isNumber && "number", "aria-sort": isChosen && order },
-      h("button", { onclick: sort }, title));
+    const cells = COLUMNS.map(({ by, kind, cell }) => h("td", { class: kind }, cell ? cell(one) : one.words[by]));
+    return h("tr", {}, h("td", { class: "mark" }, mark), cells);
   }
 
   drawChips() {
     const all = [...state.experiments.values()];
-    const chips = ["", ...STATUSES].flatMap((name) => {
+    fill(this.chips, ["", ...STATUSES].map((name) => {
       const count = all.filter((one) => !name || one.status === name).length;
-      if (name && !count && name !== chosen.status) return [];
-      return h("button", { "aria-pressed": String(chosen.status === name), onclick: () => this.change({ status: name }) },
-        name || "all", h("small", {}, count));
-    });
-    this.chips.replaceChildren(...chips);
+      const isShown = !name || count > 0 || name === chosen.status;
+      const choose = () => this.change({ status: name });
+      return isShown && h("button", { "aria-pressed": String(name === chosen.status), onclick: choose }, name || "all", h("small", {}, count));
+    }));
   }
 
   drawCompare() {
-    for (const name of chosen.compared) if (!state.experiments.has(name) && !state.toRead) chosen.compared.delete(name);
-    const { size } = chosen.compared;
-    this.compare.disabled = size < 2 || size > MOST_COMPARED;
-    this.compare.textContent = this.compare.disabled ? `Compare: mark 2 to ${MOST_COMPARED}` : `Compare ${size}`;
+    const names = [...chosen.compared].filter((name) => state.experiments.has(name));
+    this.compare.disabled = names.length < 2 || names.length > MOST_COMPARED;
+    this.compare.textContent = this.compare.disabled ? `Compare: mark 2 to ${MOST_COMPARED}` : `Compare ${names.length}`;
+    this.compare.onclick = () => { location.hash = ["#compare", ...names.map(encode)].join("/"); };
   }
 }

@@ -1,11 +1,13 @@
 // A new search: a spec that is checked as it is typed, and goes into the queue.
 
-import { $, clean, copy, h, section, toast } from "/elements.js";
+import { clean, copy, fill, h, section, toast } from "/elements.js";
 import { ask, get, pathOf, send } from "/server.js";
 
 const PAUSE_MS = 600; // after the last key
 
 export class NewSearch {
+  title = "New search";
+
   // of: nothing, or an experiment and a trial whose config it begins with
   constructor(of) {
     Object.assign(this, copy("new-search"));
@@ -25,9 +27,9 @@ export class NewSearch {
 
   async ask() {
     const { examples, sections } = await get("/api/start");
-    const fill = (name) => h("button", { onclick: () => this.write(name) }, name);
-    this.examples.replaceChildren(...examples.map(([name, about]) => h("li", {}, fill(name), ` ${about}`)));
-    this.sections.replaceChildren(...sections.map(section));
+    const button = (name) => h("button", { onclick: () => this.write(name) }, name);
+    fill(this.examples, examples.map(([name, about]) => h("li", {}, button(name), ` ${about}`)));
+    fill(this.sections, sections.map(section));
   }
 
   write(text) {
@@ -38,6 +40,7 @@ export class NewSearch {
 
   // The plan of what is typed, or its faults beside their lines
   async check() {
+    if (!this.root.isConnected) return;
     const text = this.text.value;
     this.add.disabled = true;
     this.lines.replaceChildren();
@@ -46,8 +49,8 @@ export class NewSearch {
     const { faults, plan } = await send("/api/plans", { text }).catch((error) => ({ faults: [{ line: null, text: error.message }], plan: "" }));
     if (text !== this.text.value) return; // it has changed since
     this.state.textContent = faults.length ? "" : "It can run.";
-    this.lines.replaceChildren(...faults.map((fault) =>
-      h("li", {}, fault.line === null ? "" : h("button", { onclick: () => this.mark(fault.line) }, `line ${fault.line}`), ` ${fault.text}`)));
+    fill(this.lines, faults.map(({ line, text: reason }) =>
+      h("li", {}, line !== null && h("button", { onclick: () => this.mark(line) }, `line ${line}`), ` ${reason}`)));
     this.plan.textContent = clean(plan);
     this.add.disabled = faults.length > 0;
   }
@@ -67,13 +70,8 @@ export class NewSearch {
       toast(`${name} is in the queue`);
       await this.ask();
     } catch (error) {
-      toast(error.message, "failed");
       this.add.disabled = false;
+      throw error;
     }
-  }
-
-  draw() {
-    if (!this.root.isConnected) $("#main").replaceChildren(this.root);
-    document.title = "New search – tuner";
   }
 }

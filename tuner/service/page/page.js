@@ -1,6 +1,6 @@
 // The page of `tuner serve`: where one is, and what is drawn there.
 
-import { $ } from "/elements.js";
+import { $, clean, toast } from "/elements.js";
 import { Comparison } from "/comparison.js";
 import { Experiment } from "/experiment.js";
 import { List } from "/list.js";
@@ -9,17 +9,13 @@ import { hashOf, listen, rest } from "/server.js";
 import { Trial } from "/trial.js";
 
 const trial = new Trial($("#drawer"));
-let view = new List(soon);
+let view = new List(draw);
 let at = read("");
 
-let isDue = false;
-function soon() {
-  if (isDue) return;
-  isDue = true;
-  requestAnimationFrame(() => {
-    isDue = false;
-    view.draw();
-  });
+function draw() {
+  if (!view.root.isConnected) $("#main").replaceChildren(view.root);
+  document.title = clean([view.title, "tuner"].filter(Boolean).join(" – "));
+  view.draw?.(at);
 }
 
 function decoded(part) {
@@ -43,7 +39,7 @@ function read(hash) {
 function viewOf({ page, names, name }) {
   if (page === "new") return new NewSearch(names);
   if (page === "compare") return new Comparison(names);
-  return name === null ? new List(soon) : new Experiment(name, soon, () => trial.refresh());
+  return name === null ? new List(draw) : new Experiment(name, draw, () => trial.refresh());
 }
 
 function route() {
@@ -51,9 +47,8 @@ function route() {
   at = read(location.hash);
   const placeOf = ({ page, name, names }) => JSON.stringify([page, name, names]);
   if (placeOf(before) !== placeOf(at)) view = viewOf(at);
-  view.show?.(at);
-  listen(at.name, (shown) => view.stands?.(shown), soon);
-  view.draw();
+  listen(at.name, (shown) => view.stands?.(shown), draw);
+  draw();
   trial.show(view, at.trial);
 }
 
@@ -61,5 +56,6 @@ addEventListener("hashchange", route);
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && at.trial !== null && !$("dialog")) location.hash = hashOf(at.name);
 });
+addEventListener("unhandledrejection", ({ reason }) => toast(reason.message, "failed"));
 document.addEventListener("visibilitychange", () => (document.hidden ? rest() : route()));
 route();

@@ -1,14 +1,12 @@
 // What the page knows of the experiments: the server's answers, and the stream of what changes.
 
-import { $, clean, h } from "/elements.js";
+import { $, clean, copy } from "/elements.js";
 
 export const state = {
   experiments: new Map(), // name -> as `ls --json` has it, with its texts as `words`
-  toRead: 1,
+  to_read: 1,
   problem: "",
-  isNew: true, // whether the stream has only begun
 };
-export class Refused extends Error {}
 
 export const encode = (part) => encodeURIComponent(String(part).toWellFormed());
 export const pathOf = (name, ...rest) => ["/api/experiments", ...[name, ...rest].map(encode)].join("/");
@@ -18,9 +16,13 @@ export async function ask(path, options = {}) {
   const answer = await fetch(path, { credentials: "same-origin", ...options });
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({}));
-  throw new Refused(body.error ?? `the server answers ${answer.status}`);
+  throw new Error(body.error ?? `the server answers ${answer.status}`);
 }
-export const get = async (path) => (await ask(path)).json();
+// query: its settings; those that are empty are left out, and a list is a setting for each value
+export async function get(path, query = {}) {
+  const pairs = Object.entries(query).flatMap(([name, value]) => [value || []].flat().map((one) => [name, one]));
+  return (await ask(`${path}?${new URLSearchParams(pairs)}`)).json();
+}
 export const send = async (path, body) =>
   (await ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json();
 
@@ -33,13 +35,11 @@ export function listen(name, stands, changed) {
   events?.close();
   listeningTo = name;
   events = new EventSource(`/api/events${name === null ? "" : `?experiment=${encode(name)}`}`);
-  events.addEventListener("open", () => {
-    state.isNew = true;
-    connected("live", "live");
-  });
+  events.addEventListener("open", () => connected("live", "live"));
   events.addEventListener("error", () => {
-    if (events.readyState === EventSource.CLOSED) refused();
-    else connected("", "reconnecting");
+    if (events.readyState !== EventSource.CLOSED) return connected("", "reconnecting");
+    connected("lost", "no access");
+    if (!state.experiments.size) $("#main").replaceChildren(copy("refused").root);
   });
   events.addEventListener("experiments", (event) => {
     learn(JSON.parse(event.data));
@@ -56,21 +56,10 @@ function connected(kind, word) {
   link.textContent = word;
 }
 
-function refused() {
-  connected("lost", "no access");
-  if (state.experiments.size) return;
-  $("#main").replaceChildren(
-    h("p", { class: "empty" }, h("b", {}, "This page needs the token of its server."),
-      "Open the URL that `tuner serve` has printed, or start it again."),
-  );
-}
-
-function learn({ listed, gone, to_read, problem, place }) {
-  if (state.isNew) state.experiments.clear(); // the first of a stream has them all
-  state.isNew = false;
+function learn({ is_all, listed, gone, place, ...news }) {
+  if (is_all) state.experiments.clear();
   for (const name of gone) state.experiments.delete(name);
   for (const one of listed) state.experiments.set(one.name, one);
-  state.toRead = to_read;
-  state.problem = problem;
+  Object.assign(state, news);
   if (place) $("#place").textContent = clean(place);
 }

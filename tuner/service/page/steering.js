@@ -28,6 +28,6 @@ export function button(verb, open, { value, title = verb.title, suggest = () => 
     question({ title: named, text: about, action: verb.title, input, isEnd: verb.is_end },
       (text) => steer(input ? typed(text) : value));
   }
-  const run = () => (asks ? ask() : steer().catch((error) => toast(error.message, "failed")));
+  const run = () => (asks ? ask() : steer());
   return h("button", { class: verb.is_end && "danger", "data-verb": verb.name, onclick: run }, isTyped ? `${title} …` : title);
 }
