@@ -295,3 +295,25 @@ def test_connection_without_a_complete_head_is_closed_in_time(sent):
         await serving
 
     asyncio.run(story())
+
+
+def test_listeners_that_leave_while_news_comes_disturb_nobody(writer, experiments):
+
+    async def story(live):
+        for leaving in range(20):
+            listeners = [stream(live, "digits") for _ in range(4)]
+            for events in listeners:
+                async for _ in take(2, events):
+                    pass
+            waiting = [asyncio.ensure_future(anext(events)) for events in listeners]
+            await asyncio.sleep(0)
+            writer.trial(leaving, [0.5])
+            while not any(task.done() for task in waiting):
+                await asyncio.sleep(0)
+            for task in waiting[1:]:
+                task.cancel()
+            ended = await asyncio.gather(*waiting, return_exceptions=True)
+            errors = [each for each in ended if isinstance(each, Exception)]
+            assert errors == []  # asyncio.CancelledError is none
+
+    play(story, experiments)

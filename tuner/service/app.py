@@ -138,7 +138,7 @@ class Live:
         self.experiments = experiments
         self._listeners = 0
         self._has_listeners = asyncio.Event()
-        self._changed = asyncio.Condition()
+        self._news = asyncio.Event()  # another one for each change
         self._is_over = False
 
     async def run(self) -> None:
@@ -147,14 +147,14 @@ class Live:
             before = self.experiments.version
             is_more = await run_in_threadpool(self.experiments.look)
             if self.experiments.version != before:
-                await self._wake()
+                self._wake()
             if not is_more:
                 await asyncio.sleep(self.experiments.pace.running)
                 await self._has_listeners.wait()
 
     async def close(self) -> None:
         self._is_over = True
-        await self._wake()
+        self._wake()
 
     async def stream(self, experiment: str | None = None) -> StreamingResponse:
         """Server-sent events: `experiments` that changed, and the requested `experiment`.
@@ -202,18 +202,17 @@ class Live:
 
     async def _wait(self, seen: int) -> bool:
         """Until there is more than what was `seen`, or for _BEAT_S; whether there is."""
-        async with self._changed:
-            with suppress(TimeoutError):
-                news = self._changed.wait_for(
-                    lambda: self._is_over or self.experiments.version != seen
-                )
-                await asyncio.wait_for(news, _BEAT_S)
-                return True
+        news = self._news  # before the look at the version, so that no change is missed
+        if self._is_over or self.experiments.version != seen:
+            return True
+        with suppress(TimeoutError):
+            await asyncio.wait_for(news.wait(), _BEAT_S)
+            return True
         return False
 
-    async def _wake(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
+    def _wake(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
 
 
 def _event(kind: str, data: dict[str, Any]) -> str:
