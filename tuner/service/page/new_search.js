@@ -38,16 +38,18 @@ export class NewSearch {
     this.text.focus();
   }
 
-  // The plan of what is typed, or its faults beside their lines
+  // The plan of what is typed, or its faults beside their lines; one check at a time
   async check() {
-    if (!this.root.isConnected) return;
+    if (!this.root.isConnected || this.isChecking) return;
     const text = this.text.value;
     this.add.disabled = true;
     this.lines.replaceChildren();
     this.state.textContent = text.trim() ? "Checking …" : "";
     if (!text.trim()) return this.plan.replaceChildren();
+    this.isChecking = true;
     const { faults, plan } = await send("/api/plans", { text }).catch((error) => ({ faults: [{ line: null, text: error.message }], plan: "" }));
-    if (text !== this.text.value) return; // it has changed since
+    this.isChecking = false;
+    if (text !== this.text.value) return this.check(); // it has changed since
     this.state.textContent = faults.length ? "" : "It can run.";
     fill(this.lines, faults.map(({ line, text: reason }) =>
       h("li", {}, line !== null && h("button", { onclick: () => this.mark(line) }, `line ${line}`), ` ${reason}`)));
