@@ -12,6 +12,7 @@ import tuner
 from tuner.experiment.results.confirmation import best_json
 from tuner.experiment.results.listing import list_experiments
 from tuner.experiment.results.results import Results
+from tuner.experiment.steered import Answer
 from tuner.reporting.advice import advise
 from tuner.reporting.experiment_text import (
     best_text,
@@ -221,4 +222,10 @@ def test_summary_says_that_a_search_ended_before_its_time_budget(tmp_path, reaso
 def test_request_line_says_what_came_of_it(answer, line):
     shown = request_line({"control": {"verb": "pause"}, "by": "ann", **answer})
     assert line in shown
+    assert ("asked by" in shown) == ("asked by" in line)
     assert "\x1b" not in shown
+
+
+def test_request_line_of_an_answer_without_a_user(tmp_path):
+    answer = Answer("1", 0.0, {"verb": "pause"})
+    assert request_line(answer.as_dict()).endswith("  pause")

@@ -368,21 +368,21 @@ def control_text(control: Mapping[str, Any]) -> str:
 
 
 def answer_text(answer: Answer) -> str:
-    """A control, the user who requested it, and why it was refused, if so."""
-    by = f", asked by {printable(answer.by)}" if answer.by else ""
-    not_done = f"; not done: {printable(answer.refused)}" if answer.refused else ""
-    return f"{control_text(answer.control)}{by}{not_done}"
+    return request_text(answer.as_dict())
+
+
+def request_text(request: Mapping[str, Any]) -> str:
+    """A control as a plain value, the user who requested it, and why it was refused, if so."""
+    by, refused = request.get("by"), request.get("refused")
+    requester = f", asked by {printable(by)}" if by else ""
+    not_done = f"; not done: {printable(refused)}" if refused else ""
+    return f"{control_text(request['control'])}{requester}{not_done}"
 
 
 def request_line(request: Mapping[str, Any]) -> str:
-    """A request as a plain value, with its answer if the driver has given one."""
-    text, by, time = control_text(request["control"]), request["by"], request.get("time")
-    asked = f"{text}, asked by {printable(by)}" if by else text
-    if time is None:
-        return f"{asked}: the driver has not answered yet"
-    refused = request.get("refused")
-    not_done = f"; not done: {printable(refused)}" if refused else ""
-    return f"{moment(time)}  {asked}{not_done}"
+    """A request as a plain value, and when the driver has answered it."""
+    text, time = request_text(request), request.get("time")
+    return f"{text}: the driver has not answered yet" if time is None else f"{moment(time)}  {text}"
 
 
 def control_lines(answers: Sequence[Answer]) -> list[str]:
