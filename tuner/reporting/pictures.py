@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -45,7 +44,7 @@ def pictures_in(measured: Mapping[str, Any] | None, name: str, other: str) -> li
 def with_thumbnails(pictures: list[Picture], most_bytes: int = _MOST_BYTES) -> Iterator[Picture]:
     """`pictures`, those with a thumbnail whose files are here, up to `most_bytes` in all."""
     for picture in pictures:
-        jpeg = _thumbnail(Path(picture.file)) if os.path.isabs(picture.file) else None
+        jpeg = thumbnail_of(picture)
         if jpeg is None or len(jpeg) > most_bytes:
             yield picture
             continue
@@ -54,11 +53,13 @@ def with_thumbnails(pictures: list[Picture], most_bytes: int = _MOST_BYTES) -> I
         yield replace(picture, url=url)
 
 
-def _thumbnail(path: Path) -> bytes | None:
+def thumbnail_of(picture: Picture) -> bytes | None:
+    """A small JPEG of the picture's file; None if it is not here, or no decoder reads it."""
     from PIL import Image, ImageOps
 
+    path = Path(picture.file)
     try:
-        if not path.is_file():  # a pipe might never end
+        if not path.is_absolute() or not path.is_file():  # a pipe might never end
             return None
         with Image.open(path) as image:
             image.draft("RGB", (_SIDE, _SIDE))

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Body, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -112,8 +112,14 @@ def best(
         return Json(best_json(results, top=top, metric=metric, mode=mode))
 
 
-@router.get("/{name}/trials")
-def trials(
+class Chosen(NamedTuple):
+    """The rows of `trials --json` that a page of an answer has, of `total` that match."""
+
+    rows: list[dict[str, Any]]
+    total: int
+
+
+def choose_rows(
     results: Opened,
     where: Where = None,
     sort: Sort = None,
@@ -121,15 +127,21 @@ def trials(
     limit: Annotated[int | None, Query(ge=0, description="at most so many")] = None,
     offset: Annotated[int, Query(ge=0, description="after so many")] = 0,
     top: Top = None,
-) -> Response:
-    """A row for each trial: `tuner trials --json`. X-Total-Count says how many match."""
+) -> Chosen:
     with results.lock:
         rows = results.rows()
         matches = arranged_trials(rows, where=where, sort=sort, reverse=reverse)
         order = [*choose_trials(results, matches, top)]
-        shown = order[offset:][:limit]
-        total = {"X-Total-Count": str(len(order))}
-        return Json([rows[number] for number in shown], headers=total)
+    return Chosen([rows[number] for number in order[offset:][:limit]], len(order))
+
+
+ChosenRows = Annotated[Chosen, Depends(choose_rows)]
+
+
+@router.get("/{name}/trials")
+def trials(chosen: ChosenRows) -> Response:
+    """A row for each trial: `tuner trials --json`. X-Total-Count says how many match."""
+    return Json(chosen.rows, headers={"X-Total-Count": str(chosen.total)})
 
 
 @router.get("/{name}/trials/{trial_id}")
@@ -194,11 +206,10 @@ def controls(results: Opened) -> Response:
     with results.lock:
         by_id |= {answer.id: answer.as_dict() for answer in results.history.steered.answers}
     in_order = [by_id[request_id] for request_id in sorted(by_id)]
-    words = [(control_text(each["control"]), request_line(each)) for each in in_order]
     return Json(
         [
-            {**each, "text": text, "line": line}
-            for each, (text, line) in zip(in_order, words, strict=True)
+            {**each, "text": control_text(each["control"]), "line": request_line(each)}
+            for each in in_order
         ]
     )
 

@@ -82,9 +82,8 @@ class Tools:
     def trials(self, name: str, where: Text = None, sort: Text = None, limit: Limit = 10) -> str:
         """The trials of an experiment. where: an expression over their keys; sort: KEY or -KEY."""
         results, key = self._experiments.opened(name), (sort or "").removeprefix("-") or None
-        answer = api.trials(results, where, key, sort != key, limit)
-        matches, rows = int(answer.headers["X-Total-Count"]), json.loads(bytes(answer.body))
-        return _answer({"matches": matches, "trials": rows}, limit > _SHORT)
+        chosen = api.choose_rows(results, where, key, sort != key, limit)
+        return _answer({"matches": chosen.total, "trials": chosen.rows}, limit > _SHORT)
 
     def advise(self, name: str, full: Full = False) -> str:
         """What to change after a search, with evidence and the command to run next."""

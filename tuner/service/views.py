@@ -6,7 +6,6 @@ title, and lines, rows of texts after a head, or pictures.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import PurePath
@@ -19,7 +18,6 @@ from fastapi.responses import PlainTextResponse, Response
 from tuner.errors import UsageError
 from tuner.experiment.results.comparison import Comparison
 from tuner.experiment.results.confirmation import measured_test, measured_trial, refit_of
-from tuner.experiment.results.listing import arranged_trials
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_report
 from tuner.experiment.results.statistics import CLASS_HEAD, MISTAKES, class_table
@@ -28,11 +26,11 @@ from tuner.reporting import comparison_text
 from tuner.reporting.experiment_text import change_line, folder_name
 from tuner.reporting.figures import draw_comparison, draw_confusion, draw_trial
 from tuner.reporting.figures.data import FigureData
-from tuner.reporting.pictures import Picture, pictures_in, with_thumbnails
+from tuner.reporting.pictures import Picture, pictures_in, thumbnail_of
 from tuner.reporting.report import Report
 from tuner.reporting.tables import names_in, trial_cells
 from tuner.service.access import Json
-from tuner.service.api import All, Opened, Reverse, Sort, Top, Where, choose_trials
+from tuner.service.api import All, ChosenRows, Opened
 from tuner.spec.plain_values import flat
 from tuner.wording import amount_of, config_line, duration, number, program
 
@@ -62,22 +60,10 @@ def view_experiment(results: Results) -> dict[str, Any]:
 
 
 @router.get("/api/experiments/{name}/table")
-def table(
-    results: Opened,
-    where: Where = None,
-    sort: Sort = None,
-    reverse: Reverse = False,
-    limit: Annotated[int | None, Query(ge=0, description="at most so many")] = None,
-    top: Top = None,
-) -> Response:
+def table(results: Opened, chosen: ChosenRows) -> Response:
     """The trials as `/trials` chooses them, in the words of a table; `total` match."""
-    with results.lock:
-        rows = results.rows()
-        matches = arranged_trials(rows, where=where, sort=sort, reverse=reverse)
-        order = [*choose_trials(results, matches, top)]
-        shown = [rows[number] for number in order[:limit]]
-        goals = [goal.metric for goal in results.objective.goals]
-    names = names_in(flat(row["config"], ".") for row in shown)
+    goals = [goal.metric for goal in results.objective.goals]
+    names = names_in(flat(row["config"], ".") for row in chosen.rows)
     columns = [
         ("trial_id", "Trial"),
         ("status", "Status"),
@@ -99,9 +85,9 @@ def table(
                     "status": row["status"],
                     "cells": trial_cells(row, goals, names),
                 }
-                for row in shown
+                for row in chosen.rows
             ],
-            "total": len(order),
+            "total": chosen.total,
         }
     )
 
@@ -149,12 +135,10 @@ def picture(results: Opened, trial_id: str, position: int) -> Response:
     """The thumbnail of one of the images that the trial takes for another class."""
     with results.lock:
         _, measured = _find_measured(results, results.trial(trial_id))
-    mistakes = _mistakes(measured)
-    found = [*with_thumbnails(mistakes[position : position + 1])]
-    if not found or found[0].url is None:
-        raise UsageError(f"no picture {position} of trial {trial_id} can be shown")
-    jpeg = base64.b64decode(found[0].url.partition(",")[2])
-    return Response(jpeg, media_type="image/jpeg")
+    for mistake in _mistakes(measured)[position : position + 1]:
+        if jpeg := thumbnail_of(mistake):
+            return Response(jpeg, media_type="image/jpeg")
+    raise UsageError(f"no picture {position} of trial {trial_id} can be shown")
 
 
 @router.get("/api/compare")

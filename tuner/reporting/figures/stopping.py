@@ -194,7 +194,8 @@ def slots(data: FigureData) -> Drawing:
     at_once = _count_at_once(times_2N)
     gpus = data.spec.resources.gpus * data.spec.resources.ranks if data.spec else 0
     of_each, unit = (gpus, "GPUs at a time") if gpus else (1.0, "trials at a time")
-    used, most = rounded([*mean * of_each, mean[-1] * of_each]), at_once * of_each
+    used = rounded([*mean * of_each, mean[-1] * of_each])
+    most = at_once * of_each
     steps = {"mode": "lines", "line": {"shape": "hv", "width": 1, "color": BLUE}}
     idle = {"mode": "lines", "line": {"width": 0}, "fill": "tonexty", "fillcolor": _IDLE}
     of_unit, axis = scale_time(float(edges[-1]))
@@ -245,10 +246,9 @@ def beside(data: FigureData, trial_id: str, metric: str | None = None) -> Drawin
             name="median of all trials",
         )
     ]
-    for each, name, colour in ((best, "best", BLACK), (trial_id, "this trial", BLUE)):
-        if each != trial_id or name == "this trial":
-            style = {"line": {"color": colour, "width": 2}, "marker": {"color": colour, "size": 4}}
-            traces.append(_draw_curves({each: reported[each]}, name=name, **style))
+    for each, (name, colour) in {best: ("best", BLACK), trial_id: ("this trial", BLUE)}.items():
+        style = {"line": {"color": colour, "width": 2}, "marker": {"color": colour, "size": 4}}
+        traces.append(_draw_curves({each: reported[each]}, name=name, **style))
     shown = [value for trace in traces for value in trace["y"]]
     plot = make_plot(
         traces,

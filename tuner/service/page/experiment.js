@@ -1,4 +1,4 @@
-// An experiment: its tiles, figures and trials, what was asked of it, and advice.
+// An experiment: its tiles, figures, trials, controls and advice.
 
 import { clean, copy, fill, h, heads, question, say, status, toast } from "/elements.js";
 import { Gallery, allDrawn, plotly, spanOf } from "/figures.js";
@@ -73,8 +73,8 @@ export class Experiment {
     this.isAsking = true;
     do {
       this.isStale = false;
-      const asked = [this.askChosen(), this.askControls(), this.refreshTrial()];
-      const [chosen, controls] = await Promise.allSettled(asked);
+      const answers = [this.askChosen(), this.askControls(), this.refreshTrial()];
+      const [chosen, controls] = await Promise.allSettled(answers);
       say(this.wrong, chosen.reason?.message);
       if (controls.reason) this.error = controls.reason.message;
       this.redraw();
