@@ -28,7 +28,7 @@ from tuner.reporting import notifier
 from tuner.reporting.advice import finding
 from tuner.reporting.reference import part
 from tuner.search import warm_start
-from tuner.service import watch
+from tuner.service import advice, watch
 from tuner.service.api import router
 from tuner.service.queue import runner, searches
 from tuner.service.watch import HERE, STORE
@@ -272,11 +272,12 @@ def test_security_page_names_every_command_that_reads_a_folder():
 def test_serve_page_names_endpoints_options_and_verbs():
     text = PAGES["serve"].text
     rows = re.findall(r"^\| (?:`(/NAME[^`?]*)[^`]*`|\(nothing\)).* \| `tuner", text, re.MULTILINE)
-    paths = {route.path.removeprefix(router.prefix) for route in router.routes}
+    routes = [*router.routes, *advice.router.routes]
+    paths = {route.path.removeprefix(router.prefix) for route in routes}
     shown = {row.replace("NAME", "{name}").replace("ID", "{trial_id}") for row in rows}
-    of_the_page = {"/{name}/figures", "/{name}/spec", "/{name}/report"}
+    of_the_page = {"/{name}/figures", "/{name}/spec", "/{name}/report", "/{name}/findings"}
     assert shown == {path for path in paths if "/trials/{trial_id}/" not in path} - of_the_page
-    queries = {name.alias for route in router.routes for name in route.dependant.query_params}
+    queries = {name.alias for route in routes for name in route.dependant.query_params}
     queries -= {"metric", "mode"}
     assert queries == {name for name in queries if f"`{name}`" in text or f"?{name}=" in text}
     options = {option.opts[0] for option in serve.params}

@@ -27,8 +27,9 @@ from tuner.service.queue.entries import Queue
 
 try:
     from selenium.webdriver.common.actions.action_builder import ActionBuilder
+    from selenium.webdriver.common.keys import Keys
 except ImportError:  # `chromium` skips these tests
-    ActionBuilder = None
+    ActionBuilder = Keys = None
 
 pytestmark = pytest.mark.browser
 
@@ -373,7 +374,7 @@ def test_trials_are_chosen_and_the_report_is_shown_apart(page):
     page.wait(lambda: page.texts(".filter .wrong")[0].startswith("--where"))
     page.go("digits", "report")
     assert page.texts(".frame .empty") == ["Making the report …"]
-    page.wait(lambda: page.texts(".frame .empty") == [] and not page.texts(".report.making"))
+    page.wait(lambda: page.texts(".frame .report") and not page.texts(".frame .making"))
     frame = page.driver.find_element("css selector", "iframe.report")
     page.driver.switch_to.frame(frame)
     page.wait(lambda: page.ask("return document.querySelectorAll('[data-figure]').length") > 5)
@@ -502,6 +503,16 @@ def test_an_ended_search_shows_its_advice(page, storage):
     commands = page.texts(".advice code")
     assert commands == [finding["action"]["command"] for finding in findings]
     assert page.is_harmless()
+
+
+def test_a_running_search_gets_what_its_advice_says(page, steered):
+    page.go("steered")
+    page.click(".advice button")
+    assert page.texts("dialog p")[0] == "This search runs 40 trials in all, in place of 4."
+    page.click("dialog [data-agree]")
+    page.wait(lambda: page.texts(".toast") == ["asked for: Run 40 trials"])
+    request = control.requested(ExperimentFolder(steered.folder))[-1]
+    assert request.control == control.control_of("num-samples", 40)
 
 
 PROGRESS, HYPERPARAMETERS = (f".tools button:nth-child({n})" for n in (1, 2))
@@ -643,6 +654,38 @@ def test_brushed_axis_limits_all_of_a_filter_with_or(digits):
     where = page.ask("return document.querySelector('#where').value")
     assert where == f"({typed}) and width in [32]"
     page.wait(lambda: {*page.texts(".trials tbody td:last-child")} == {"32"})
+
+
+def test_axes_are_limited_by_keyboard(digits):
+    page = digits
+    where = "return document.querySelector('#where').value"
+    said = "const {ariaValueText: text, labels: [label]} = document.activeElement;"
+    said += "return [label.textContent.trim(), text, getComputedStyle(label.control).outlineStyle]"
+
+    def press(*keys):
+        page.driver.switch_to.active_element.send_keys(*keys)
+
+    page.click(HYPERPARAMETERS)
+    page.wait(lambda: page.drawn("parallel"))
+    lines = page.trials("parallel")
+    page.ask("document.querySelector('.parallel .span select').focus()")
+    press(Keys.ARROW_DOWN, Keys.TAB)
+    assert page.ask(said) == ["from", "all of lr", "solid"]
+    press(Keys.PAGE_UP * 5)
+    lower = page.ask(where)
+    assert re.fullmatch(r"0\.0\d+ <= lr", lower)
+    page.wait(lambda: page.trials("parallel") != lines)
+    press(Keys.TAB)
+    press(Keys.ARROW_LEFT)
+    assert page.ask(where).startswith(f"{lower} <= 0.")
+    assert page.ask(said) == ["to", page.ask(where), "solid"]
+    page.browser.screenshot("serve-span.png")
+    press(Keys.END)
+    assert page.ask(where) == lower  # all of what there was before the filter
+    page.ask("document.querySelector('.parallel .span select').focus()")
+    press(Keys.END, Keys.TAB)
+    press(Keys.ARROW_RIGHT)
+    page.wait(lambda: page.ask(where) == f"{lower} and width in [32]")
 
 
 def test_figures_without_their_library_say_so(page):

@@ -1,12 +1,11 @@
-"""New searches from the page: the check of a text, the queue, and what a finding adds to it."""
+"""New searches from the page: the check of a text, and the queue."""
 
 import pytest
 from served import Served
 from stories import search
 
-from tuner.experiment.results.results import Results
-from tuner.reporting.advice import advise
-from tuner.service.new_searches import faults_in, find_line
+from tuner.errors import UsageError
+from tuner.service.new_searches import faults_in, find_line, plan_of
 from tuner.service.queue.entries import Queue
 from tuner.spec.text import lines_of, read_value
 
@@ -84,21 +83,6 @@ def test_queue_gets_the_search_of_a_text(tmp_path):
     assert answer.status_code == 400
 
 
-def test_finding_adds_its_search_to_the_queue(tmp_path):
-    space = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 0.99)"}
-    training = {"model": "cnn", "dataset": "digits", "epochs": 10}
-    settings = {"trainable": IMAGES, "training": training, "scheduler": None}
-    search(tmp_path / "x", 40, search={"strategy": "random", "space": space}, **settings)
-    commands = [finding.command for finding in advise(Results(tmp_path / "x"))]
-    [command, *_] = [command for command in commands if command.startswith("tuner run ")]
-    served = Served(tmp_path)
-    answer = served.post("x", "advice", command=command)
-    assert answer.status_code == 201, answer.text
-    assert Queue(str(tmp_path)).entry(answer.json()["name"]).user == "browser"
-    for other in ("tuner run digits", "tuner rm x", f"{command} "):
-        assert served.post("x", "advice", command=other).status_code == 400
-
-
 def test_variation_is_a_spec_that_trains_the_config_once(tmp_path):
     space = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 0.99)"}
     space["width"] = "choice([16, 32])"
@@ -110,3 +94,13 @@ def test_variation_is_a_spec_that_trains_the_config_once(tmp_path):
     assert spec["search"]["points_to_evaluate"] == [results.trials["00001"].config]
     assert (spec["name"], spec["num_samples"]) == ("x-variation", 1)
     assert plan(served, text)["faults"] == []
+
+
+def test_plan_of_a_name_has_the_settings(tmp_path):
+    plan = plan_of("digits", ["num_samples=3"], str(tmp_path))
+    assert (plan["name"], plan["trials"], plan["spec"]["num_samples"]) == ("digits", 3, 3)
+
+
+def test_plan_of_a_file_is_refused(snapshot):
+    with snapshot.raises(UsageError):
+        plan_of("mine.yaml", [], None)

@@ -9,7 +9,6 @@ import os
 import re
 import threading
 from collections.abc import Hashable, Sequence
-from contextlib import nullcontext
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -29,7 +28,6 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.experiment import control
-from tuner.experiment.events import RUNNING
 from tuner.experiment.files import inside, open_plain
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results import listing
@@ -38,7 +36,6 @@ from tuner.experiment.results.listing import arranged, arranged_trials, trial_js
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import check
 from tuner.experiment.trials import TrialRecord
-from tuner.reporting.advice import advice_json, advise
 from tuner.reporting.experiment_text import control_text, request_line
 from tuner.reporting.figures import Section, draw_section
 from tuner.reporting.figures.best import By
@@ -157,18 +154,6 @@ def log(results: Opened, trial_id: str) -> Response:
     with results.lock:
         trial = results.trial(trial_id)
     return PlainTextResponse(log_of(results, trial))
-
-
-@router.get("/{name}/advice")
-def advice(
-    results: Opened,
-    ask: Annotated[str | None, Query(description="hyperparameters, separated by commas")] = None,
-) -> Response:
-    """What to change after the search: `tuner advise --json`."""
-    # It takes seconds of many trials: those of a search that has ended change no more
-    with results.lock if results.status == RUNNING else nullcontext():
-        findings = advise(results, ask=ask.split(",") if ask else ())
-    return Json(advice_json(findings))
 
 
 @router.get("/{name}/figures")

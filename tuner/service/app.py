@@ -33,7 +33,7 @@ from tuner.errors import TunerError, UsageError, translate_error
 from tuner.experiment.results.confirmation import show_json
 from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
-from tuner.service import api, ask_tell, new_searches, views
+from tuner.service import advice, api, ask_tell, new_searches, views
 from tuner.service.access import Access, Guard, is_loopback, names_of, refusal, token_of
 from tuner.service.views import view_experiment
 from tuner.service.watch import Experiments
@@ -82,12 +82,14 @@ def application(
     )
     app.include_router(api.router)
     app.include_router(views.router)
+    app.include_router(advice.router)
     app.include_router(new_searches.router)
     app.include_router(ask_tell.router)
     app.get("/api/events", response_class=StreamingResponse)(live.stream)
     app.mount("/", StaticFiles(packages=[("tuner.service", "page")], html=True))
     app.state.live, app.state.experiments = live, live.experiments
     app.state.storage = storage
+    app.state.advice = advice.Advice(storage)
     app.state.searches = ask_tell.Searches(storage or default_storage())
     return app
 

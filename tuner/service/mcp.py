@@ -28,7 +28,8 @@ from tuner.experiment.control import control_of, request
 from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
 from tuner.service import access, api
-from tuner.service.plans import plan_of
+from tuner.service.advice import compute_findings
+from tuner.service.new_searches import plan_of
 from tuner.service.queue.entries import Queue, entry_of
 from tuner.service.queue.searches import spec_of
 from tuner.service.watch import Experiments
@@ -87,7 +88,8 @@ class Tools:
 
     def advise(self, name: str, full: Full = False) -> str:
         """What to change after a search, with evidence and the command to run next."""
-        return _answer(json.loads(bytes(api.advice(self._experiments.opened(name)).body)), full)
+        experiment = self._experiments.opened(name).name
+        return _answer({"findings": compute_findings(experiment, self._storage)}, full)
 
     def validate(self, experiment: Experiment, settings: Settings = (), full: Full = False) -> str:
         """Check a spec: its faults, or the trials, data and time that it takes. Starts nothing."""

@@ -6,32 +6,35 @@ YAML. It names no code: it starts what ships, and what the user has in experimen
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated, Any
 
 import yaml
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import PlainTextResponse, Response
 
-from tuner.errors import UsageError, translate_error
+from tuner.errors import Fault, UsageError, translate_error
 from tuner.experiment.resolve import describe
 from tuner.places import default_storage
-from tuner.reporting.advice import advise
 from tuner.reporting.plan_text import plan_text
 from tuner.service import ask_tell
 from tuner.service.access import Json
 from tuner.service.api import BROWSER, Opened
-from tuner.service.plans import plan_of, run_tuner
-from tuner.service.queue.entries import Queue, entry_of
+from tuner.service.queue.entries import ERROR, Queue, entry_of
+from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import build_spec
-from tuner.spec.text import lines_of, read_value
+from tuner.spec.text import lines_of, override, read_value
 from tuner.wording import moment, program
 
-_START = "tuner run "  # how the command of a finding that starts a search begins
+_TIMEOUT_S = 600.0  # of a command: images may be many
 _LINE = re.compile(r"\bline (\d+)")
 
 router = APIRouter()
@@ -80,24 +83,6 @@ def add(request: Request, text: Text) -> Response:
     return Json({"name": queue_of(request).add(entry, is_named=False)}, status_code=201)
 
 
-@router.post("/api/experiments/{name}/advice", status_code=201)
-def follow(
-    request: Request,
-    results: Opened,
-    command: Annotated[str, Body(embed=True, description="of a finding")],
-) -> Response:
-    """Add the search of a finding's command to the queue. Answers with the experiment's name."""
-    with results.lock:
-        commands = [finding.command for finding in advise(results)]
-    if command not in commands or not command.startswith(_START):
-        rule = "must start a search, and be of a finding of this experiment"
-        raise UsageError(f"command: {rule}, got {command!r}")
-    storage = request.app.state.storage
-    options = ["--user", BROWSER, *(["--storage", storage] if storage else [])]
-    arguments = [*options, *shlex.split(command.removeprefix(_START))]
-    return Json({"name": run_tuner("queue", "add", *arguments).strip()}, status_code=201)
-
-
 @router.get("/api/experiments/{name}/trials/{trial_id}/variation", response_class=PlainTextResponse)
 def variation(results: Opened, trial_id: str) -> Response:
     """A spec in YAML that trains the config of a trial once more, to be changed."""
@@ -114,7 +99,7 @@ def variation(results: Opened, trial_id: str) -> Response:
 
 
 def plan_of_text(text: str, storage: str | None) -> dict[str, Any]:
-    """What `plans.plan_of` answers for a text; raises UsageError as it does."""
+    """What `plan_of` answers for a text; raises UsageError as it does."""
     with translate_error(UsageError, "the spec cannot be read", of=ValueError):
         value = read_value(text)
         arguments = [] if isinstance(value, dict) else shlex.split(text)
@@ -123,6 +108,46 @@ def plan_of_text(text: str, storage: str | None) -> dict[str, Any]:
     if not arguments:
         raise UsageError("the text is empty: give a name, images, or a spec")
     return plan_of(arguments[0], arguments[1:], storage)
+
+
+def plan_of(
+    experiment: str | dict[str, Any], settings: Sequence[str], storage: str | None
+) -> dict[str, Any]:
+    """What `tuner validate --json` prints of an experiment, with its spec.
+
+    experiment: a name, images after a scheme as in folder:PATH, or a spec. settings: KEY=VALUE.
+    storage: None for the default. Raises UsageError for a file, code, or a spec with faults.
+    """
+    raw = override(experiment if isinstance(experiment, dict) else {}, settings)
+    ask_tell.check_remote(raw)
+    options = [] if storage is None else ["--storage", storage]
+    schemes = tuple(default_declaration().schemes)
+    with NamedTemporaryFile("w", suffix=".json") as file:
+        if isinstance(experiment, dict):
+            json.dump({"name": "search", **raw}, file)
+            file.flush()
+            experiment, settings = file.name, ()
+        elif not experiment.isidentifier() and experiment.partition(":")[0] not in schemes:
+            rule = "must be a name, or images after a scheme"
+            raise UsageError(str(Fault("experiment", rule, experiment, schemes)))
+        try:
+            output = run_tuner("validate", "--json", *options, "--", experiment, *settings)
+        except UsageError as error:
+            raise UsageError(str(error).replace(file.name, "the spec")) from None
+    plan = json.loads(output)
+    spec = plan.pop("spec")
+    return {"name": spec["name"], **plan, "spec": spec}
+
+
+def run_tuner(*arguments: str) -> str:
+    """The output of a command of tuner, in a process of its own; UsageError if it fails."""
+    command = [sys.executable, "-m", "tuner", *arguments]
+    with translate_error(UsageError, "the command has no end", of=subprocess.TimeoutExpired):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    if done.returncode:
+        message = done.stderr.rpartition(ERROR)[2].strip()
+        raise UsageError(message or f"the command has failed with {done.returncode}")
+    return done.stdout
 
 
 def faults_in(message: str, text: str) -> list[dict[str, Any]]:

@@ -1,28 +1,28 @@
 // An experiment: its tiles, figures, trials, controls and advice.
 
 import { clean, copy, fill, h, heads, question, say, status, toast } from "/elements.js";
-import { Gallery, allDrawn, plotly, spanOf } from "/figures.js";
-import { ask, get, hashOf, pathOf, send, state } from "/server.js";
+import { Gallery, allDrawn, plotly } from "/figures.js";
+import { get, getText, hashOf, pathOf, send, state } from "/server.js";
 import { OF_SEARCH, TRY, button } from "/steering.js";
 
 const ROWS = 100; // trials that are shown at a time
+const ADVICE_MS = 30_000; // between two requests for it
 
 export class Experiment {
   constructor(name, redraw, refreshTrial) {
-    Object.assign(this, { name, redraw, refreshTrial, title: name }, copy("experiment"));
-    this.shown = null; // as `show --json` has it, with its texts as `view`
-    this.error = "";
+    // shown: as `show --json` has it, with its texts as `view`
+    Object.assign(this, { name, redraw, refreshTrial, title: name, shown: null, error: "" }, copy("experiment"));
     this.chosen = {
       where: "", status: "", top: "", limit: ROWS, sort: {},
       sections: "best stopping", // of figures
       by: "trial", // the axis of the best so far
       metric: null, // of the curves; null: the objective's
     };
-    this.brushed = new Map(); // axis -> its part of `where`
     this.gallery = new Gallery(this.plots, (name) => ({
       choose: (trial) => { location.hash = hashOf(this.name, trial); },
-      describe: async (trial) => (await ask(pathOf(this.name, "trials", trial, "config"))).text(),
-      brush: name === "parallel" ? (...span) => this.brush(...span) : null,
+      describe: (trial) => getText(pathOf(this.name, "trials", trial, "config")),
+      brush: name === "parallel" ? (part, before) => this.brush(part, before) : null,
+      has: (part) => part && this.chosen.where.includes(part),
     }));
     this.verbs.append(...OF_SEARCH.map((verb) =>
       button(verb, this, verb === TRY ? { suggest: () => this.shown?.best?.config ?? {} } : {})));
@@ -56,13 +56,10 @@ export class Experiment {
     return { where: status ? both : where, top, ...more };
   }
 
-  // A span of an axis becomes a part of the filter
-  brush(axis, from, to) {
-    const part = spanOf(axis, from, to);
-    const before = this.brushed.get(axis.value);
+  // A span of an axis becomes a part of the filter, in place of the one before
+  brush(part, before) {
     const others = this.chosen.where.split(" and ").filter((text) => text !== before).join(" and ");
     const isLoose = others.replace(/\([^()]*\)/g, "").includes(" or "); // binds less than `and`
-    this.brushed.set(axis.value, part);
     this.choose({ where: [isLoose && part ? `(${others})` : others, part].filter(Boolean).join(" and "), limit: ROWS });
   }
 
@@ -110,26 +107,21 @@ export class Experiment {
     fill(this.requested, requests.slice(-6).reverse().map(line));
   }
 
-  // Of a search that has ended, once, and last: it takes seconds of many trials
+  // Last, for it takes seconds of many trials; of a search that has ended, once
   async askAdvice() {
-    if (this.isAdvised || !this.shown || this.shown.status === "running") return;
-    this.isAdvised = true;
+    const now = this.shown?.status;
+    if (!now || (now === this.advised && Date.now() < this.due)) return;
+    Object.assign(this, { advised: now, due: now === "running" ? Date.now() + ADVICE_MS : Infinity });
     await allDrawn();
     if (!this.root.isConnected) return;
-    const { findings } = await get(pathOf(this.name, "advice")).catch(() => ({ findings: [] }));
-    fill(this.findings, findings.map(({ severity, evidence, action }) =>
-      h("li", {}, `${severity}: ${evidence.seen} ${evidence.meaning} `, h("code", {}, action.command),
-        action.command.startsWith("tuner run ") && this.queueing(action.command))));
+    const findings = await get(pathOf(this.name, "findings")).catch(() => []);
+    fill(this.findings, findings.map(({ line, command, offer }) =>
+      h("li", {}, `${line} `, h("code", {}, command), 
+        offer && h("button", { onclick: () => this.follow(command, offer) }, `${offer.title} …`))));
   }
 
-  // A button that adds the search of a finding's command to the queue
-  queueing(command) {
-    const text = `The queue gets the search of: ${command}. It runs as soon as \`tuner queue run\` has room.`;
-    const open = () => question({ title: "Add this search to the queue", text, action: "Add" }, async () => {
-      const { name } = await send(pathOf(this.name, "advice"), { command });
-      toast(`${name} is in the queue`);
-    });
-    return h("button", { onclick: open }, "Add to the queue …");
+  follow(command, { title, text }) {
+    question({ title, text, action: "Do it" }, async () => toast((await send(pathOf(this.name, "advice"), { command })).done));
   }
 
   draw({ report: isReport }) {
@@ -163,12 +155,9 @@ export class Experiment {
 
   // It takes seconds to be made
   drawReport() {
-    const { root, wait, report } = copy("report");
+    const { root, report } = copy("report");
     report.src = pathOf(this.name, "report");
-    report.onload = () => {
-      wait.remove();
-      report.classList.remove("making");
-    };
+    report.onload = () => root.classList.remove("making");
     this.frame.append(root);
   }
 

@@ -36,7 +36,10 @@ async function drawWaiting() {
   while (waiting.size) {
     const next = [...waiting].find((figure) => figure.isSeen) ?? [...waiting][0];
     waiting.delete(next);
-    await next.draw().catch((error) => next.fail(error));
+    await next.draw().catch((error) => {
+      next.near.textContent = clean(`This figure cannot be drawn here: ${error}`);
+      console.error(error);
+    });
     await new Promise((done) => setTimeout(done));
   }
   performance.mark("figures");
@@ -55,10 +58,14 @@ const sizes = new ResizeObserver((entries) => {
 });
 
 export class Figure {
-  // choose, describe: called with the id of a trial; brush: with an axis and two shares of it
-  constructor({ name, choose = () => {}, describe = async () => "", brush = null }) {
-    Object.assign(this, { choose, describe, brush }, copy("figure"));
+  // choose, describe: called with the id of a trial; brush: with the part of the filter that an axis
+  // gets, and the one it had; has: whether the filter has a part
+  constructor({ name, choose = () => {}, describe = async () => "", brush = null, has }) {
+    Object.assign(this, { choose, describe, brush, has, spans: new Map() }, copy("figure"));
     this.drawn = 0; // how often
+    this.axis.onchange = () => this.showSpan();
+    this.from.onchange = this.to.onchange = () =>
+      this.limit(this.offered().axis, ...[this.from, this.to].map(({ value, max }) => value / max));
     this.root.classList.add(name);
     this.box.figure = this;
     sight.observe(this.box);
@@ -79,6 +86,8 @@ export class Figure {
     this.caption.textContent = clean(caption);
     this.box.ariaLabel = clean(`${title}: ${caption}`);
     this.box.hidden = this.near.hidden = !plot;
+    this.span.hidden = !this.brush || !plot;
+    if (this.brush && plot) this.offerSpans(plot.layout.meta.axes);
     const text = JSON.stringify([plot, DARK.matches]);
     if (text === this.text) return;
     this.text = text;
@@ -90,11 +99,6 @@ export class Figure {
   ask() {
     waiting.add(this);
     drawing ??= drawWaiting();
-  }
-
-  fail(error) {
-    this.near.textContent = clean(`This figure cannot be drawn here: ${error}`);
-    console.error(error);
   }
 
   async draw() {
@@ -117,7 +121,34 @@ export class Figure {
   // The axis in the middle of a box that was drawn over parallel coordinates
   brushed({ x: [left, right], y }) {
     const axis = this.plot.layout.meta.axes[Math.round((left + right) / 2)];
-    if (axis) this.brush?.(axis, Math.min(...y), Math.max(...y));
+    if (axis) this.limit(axis, Math.min(...y), Math.max(...y));
+  }
+
+  limit(axis, from, to) {
+    const { text: before } = this.spans.get(axis.value);
+    const text = spanOf(axis, from, to);
+    this.spans.set(axis.value, { axis, from, to, text });
+    this.axis.selectedIndex = [...this.spans.keys()].indexOf(axis.value);
+    this.showSpan();
+    this.brush(text, before);
+  }
+
+  // Sliders do for a keyboard what the box does. An axis of which a part is shown keeps its ends
+  offerSpans(axes) {
+    for (const axis of axes)
+      if (!this.has(this.spans.get(axis.value)?.text)) this.spans.set(axis.value, { axis, from: 0, to: 1, text: "" });
+    fill(this.axis, [...this.spans.keys()].map((value) => h("option", {}, value)));
+    this.showSpan();
+  }
+
+  offered = () => [...this.spans.values()][this.axis.selectedIndex];
+
+  showSpan() {
+    const { axis: { value, categories }, from, to, text } = this.offered();
+    this.said.textContent = clean(text || `all of ${value}`);
+    const max = categories ? Math.max(categories.length - 1, 1) : 100;
+    for (const [slider, share] of [[this.from, from], [this.to, to]])
+      Object.assign(slider, { max, value: share * max, ariaValueText: this.said.textContent });
   }
 
   styled({ height, ...layout }) {
@@ -159,9 +190,7 @@ export class Gallery {
   }
 }
 
-DARK.addEventListener("change", () => {
-  for (const box of document.querySelectorAll(".chart")) box.figure.ask();
-});
+DARK.addEventListener("change", () => document.querySelectorAll(".chart").forEach(({ figure }) => figure.ask()));
 
 // The part of an axis between two heights, 0 to 1, as an expression; "" for all of it
 export function spanOf({ value, categories, low, high, log }, from, to) {

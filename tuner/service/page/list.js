@@ -56,8 +56,7 @@ function choose() {
 
 export class List {
   constructor(redraw) {
-    this.redraw = redraw;
-    Object.assign(this, copy("list"));
+    Object.assign(this, { redraw }, copy("list"));
     this.filter.value = chosen.filter;
     this.filter.oninput = () => this.change({ filter: this.filter.value });
   }
@@ -98,9 +97,9 @@ export class List {
     const all = [...state.experiments.values()];
     fill(this.chips, ["", ...STATUSES].map((name) => {
       const count = all.filter((one) => !name || one.status === name).length;
-      const isShown = !name || count > 0 || name === chosen.status;
+      const isChosen = name === chosen.status;
       const choose = () => this.change({ status: name });
-      return isShown && h("button", { "aria-pressed": String(name === chosen.status), onclick: choose }, name || "all", h("small", {}, count));
+      return (!name || count > 0 || isChosen) && h("button", { "aria-pressed": String(isChosen), onclick: choose }, name || "all", h("small", {}, count));
     }));
   }
 

@@ -1,7 +1,7 @@
 // A new search: a spec that is checked as it is typed, and goes into the queue.
 
 import { clean, copy, fill, h, section, toast } from "/elements.js";
-import { ask, get, pathOf, send } from "/server.js";
+import { get, getText, pathOf, send } from "/server.js";
 
 const PAUSE_MS = 600; // after the last key
 
@@ -21,8 +21,7 @@ export class NewSearch {
   }
 
   async begin(name, trial) {
-    const answer = await ask(pathOf(name, "trials", trial, "variation"));
-    this.write(await answer.text());
+    this.write(await getText(pathOf(name, "trials", trial, "variation")));
   }
 
   async ask() {
@@ -67,13 +66,11 @@ export class NewSearch {
 
   async queue() {
     this.add.disabled = true;
-    try {
-      const { name } = await send("/api/queue", { text: this.text.value });
-      toast(`${name} is in the queue`);
-      await this.ask();
-    } catch (error) {
+    const { name } = await send("/api/queue", { text: this.text.value }).catch((error) => {
       this.add.disabled = false;
       throw error;
-    }
+    });
+    toast(`${name} is in the queue`);
+    await this.ask();
   }
 }

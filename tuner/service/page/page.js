@@ -8,6 +8,9 @@ import { NewSearch } from "/new_search.js";
 import { hashOf, listen, rest } from "/server.js";
 import { Trial } from "/trial.js";
 
+// A part of a hash, which may be no valid encoding
+const decoded = (part) => new URLSearchParams(`=${part.replace(/[+&]/g, encodeURIComponent)}`).get("");
+
 const trial = new Trial($("#drawer"));
 let view = new List(draw);
 let at = read("");
@@ -16,14 +19,6 @@ function draw() {
   if (!view.root.isConnected) $("#main").replaceChildren(view.root);
   document.title = clean([view.title, "tuner"].filter(Boolean).join(" – "));
   view.draw?.(at);
-}
-
-function decoded(part) {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
 }
 
 // #/NAME, #/NAME/trials/ID, #/NAME/report; #new, #compare/NAME/NAME; else the list

@@ -23,11 +23,11 @@ export async function get(path, query = {}) {
   const pairs = Object.entries(query).flatMap(([name, value]) => [value || []].flat().map((one) => [name, one]));
   return (await ask(`${path}?${new URLSearchParams(pairs)}`)).json();
 }
+export const getText = async (path) => (await ask(path)).text();
 export const send = async (path, body) =>
   (await ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json();
 
-let events = null;
-let listeningTo;
+let events, listeningTo;
 
 // Follow all experiments, and how the one of this name stands. changed: called after each news
 export function listen(name, stands, changed) {
@@ -50,11 +50,7 @@ export function listen(name, stands, changed) {
 
 export const rest = () => events?.close();
 
-function connected(kind, word) {
-  const link = $("#link");
-  link.className = `link ${kind}`;
-  link.textContent = word;
-}
+const connected = (kind, word) => Object.assign($("#link"), { className: `link ${kind}`, textContent: word });
 
 function learn({ is_all, listed, gone, place, ...news }) {
   if (is_all) state.experiments.clear();

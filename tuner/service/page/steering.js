@@ -11,7 +11,6 @@ export const TRY = VERBS.find((verb) => verb.field === "config");
 // open: the experiment. value: what a trial gives to it, or undefined. suggest: called for a config
 export function button(verb, open, { value, title = verb.title, suggest = () => ({}) } = {}) {
   const isTyped = verb.field && value === undefined;
-  const asks = verb.is_end || isTyped;
   const isConfig = verb.field === "config";
 
   async function steer(given) {
@@ -24,10 +23,9 @@ export function button(verb, open, { value, title = verb.title, suggest = () => 
     if (isTyped && isConfig) input.value = JSON.stringify(suggest(), null, 2);
     const typed = (text) => (isConfig ? JSON.parse(text) : text === "none" ? null : text || null);
     const about = `${verb.does[0].toUpperCase()}${verb.does.slice(1)}.`;
-    const named = value === undefined ? title : `${title} trial ${value}`;
-    question({ title: named, text: about, action: verb.title, input, isEnd: verb.is_end },
+    question({ title: value === undefined ? title : `${title} trial ${value}`, text: about, action: verb.title, input, isEnd: verb.is_end },
       (text) => steer(input ? typed(text) : value));
   }
-  const run = () => (asks ? ask() : steer());
+  const run = () => (verb.is_end || isTyped ? ask() : steer());
   return h("button", { class: verb.is_end && "danger", "data-verb": verb.name, onclick: run }, isTyped ? `${title} …` : title);
 }

@@ -2,13 +2,12 @@
 
 import { clean, copy, fill, h, section, status } from "/elements.js";
 import { Gallery } from "/figures.js";
-import { ask, encode, get, hashOf, pathOf } from "/server.js";
+import { encode, get, getText, hashOf, pathOf } from "/server.js";
 import { STOP, TRY, button } from "/steering.js";
 
 export class Trial {
   constructor(drawer) {
-    this.drawer = drawer;
-    this.id = null;
+    Object.assign(this, { drawer, id: null });
   }
 
   // open: the experiment. id: null for no trial
@@ -31,7 +30,7 @@ export class Trial {
     const turn = (this.turn = {}); // of this answer: an earlier one may come later
     try {
       const view = await get(pathOf(open.name, "trials", id, "view"), { metric: this.metric });
-      const log = await (await ask(pathOf(open.name, "trials", view.trial_id, "log"))).text();
+      const log = await getText(pathOf(open.name, "trials", view.trial_id, "log"));
       if (turn === this.turn) this.draw(view, log);
     } catch (error) {
       if (turn === this.turn) fill(this.failed, h("p", { class: "problem" }, error.message));
@@ -39,11 +38,10 @@ export class Trial {
   }
 
   draw(view, log) {
-    const isRunning = view.status === "running";
     const isOpen = this.open.shown?.status === "running";
     const copied = h("a", { href: `#new/${encode(this.open.name)}/${encode(view.trial_id)}` }, "Try a variation …");
     fill(this.head, h("h1", {}, `Trial ${view.trial_id}`), status(view.status), h("span", { class: "faint" }, view.line),
-      isRunning && button(STOP, this.open, { value: view.trial_id }),
+      view.status === "running" && button(STOP, this.open, { value: view.trial_id }),
       isOpen ? button(TRY, this.open, { title: "Try a variation", suggest: () => view.config }) : copied);
     fill(this.failed, view.failure.map(section));
     const choose = (metric) => { this.metric = metric; this.refresh(); };
