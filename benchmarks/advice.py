@@ -182,7 +182,8 @@ def position(config):
             u_D.append(Encoding(domains).columns[-1].centres_C[domain.values.index(config[name])])
             continue
         scale = np.log if domain.log else float
-        low, high = scale(domain.lower), scale(domain.upper)
+        low = scale(domain.lower)
+        high = scale(domain.upper)
         u_D.append(float((scale(config[name]) - low) / (high - low)))
     return np.array(u_D)
 
@@ -199,16 +200,19 @@ def drawn(rng, fault):
     d = list(SPACE).index(name)
     domain = parse_space(SPACE)[name]
     if fault in ("edge lower", "edge upper"):
-        weight_D, best_D = task.weight_D.copy(), task.best_D.copy()
+        weight_D = task.weight_D.copy()
+        best_D = task.best_D.copy()
         weight_D[d] *= 2
-        is_lower, beyond = fault == "edge lower", rng.uniform(0.15, 0.35)
+        is_lower = fault == "edge lower"
+        beyond = rng.uniform(0.15, 0.35)
         best_D[d] = 0.3 if is_lower else 0.7
         ends = (0.3 + beyond, 1.0) if is_lower else (0.0, 0.7 - beyond)
         cut = replace(domain, lower=domain.at(ends[0]), upper=domain.at(ends[1]))
         space = {**SPACE, name: str(cut)}
         return replace(task, weight_D=weight_D, best_D=best_D, space=space), name
     if fault == "wasted":
-        low, high = np.log(1e-4), np.log(1.0)
+        low = np.log(1e-4)
+        high = np.log(1.0)
         start = low - (high - low) * rng.uniform(0, 4)
         wide = f"loguniform({np.exp(start):.3g}, {np.exp(start + 5 * (high - low)):.3g})"
         return replace(task, space={**SPACE, "lr": wide}), "lr"
@@ -294,7 +298,10 @@ class Table:
     """Recorded curves of configs whose learning rate lies between two quantiles of its domain."""
 
     images = limit = None
-    grace, workers, gap, copies = 1, WORKERS, 0.0, 0
+    grace = 1
+    workers = WORKERS
+    gap = 0.0
+    copies = 0
 
     def __init__(self, recorded, low, high, rng):
         rows = np.flatnonzero((recorded.lr_N >= low) & (recorded.lr_N <= high))
@@ -337,12 +344,16 @@ def simulated(task, searcher, trials, seed, *, strategy="random", budget=np.inf)
         }
     )
     rule = Brackets(AshaSettings(reduction_factor=3, **settings))
-    rng, running, begun, now = np.random.default_rng((seed, 98)), [], 0, 0.0
+    rng = np.random.default_rng((seed, 98))
+    running = []
+    begun = 0
+    now = 0.0
     events = [{"event": "experiment_started", "time": 0.0, "resumed": False}]
     spent = 0
     while (begun < trials or running) and spent < budget:
         while begun < trials and len(running) < task.workers:
-            config, trial_id = searcher.ask(begun), f"{begun:05}"
+            config = searcher.ask(begun)
+            trial_id = f"{begun:05}"
             start = now + (task.gap if begun >= task.workers else 0.0)
             started = {"event": "trial_started", "time": start, "trial_id": trial_id}
             events.append({**started, "config": config})
@@ -429,11 +440,13 @@ def applied(findings, space):
 
 def begun_with(record, searcher, space):
     """The searcher, with the trials of an earlier search as `--from` gives them."""
-    encoding, trials = Encoding(parse_space(space)), []
+    encoding = Encoding(parse_space(space))
+    trials = []
     for trial, cost in zip(record.trials, record.cost_N, strict=True):
         with suppress(FaultsError):  # outside of the new space
             encoding.encode(trial.config)
-            failed, values = not np.isfinite(cost), tuple(record.curve(trial))
+            failed = not np.isfinite(cost)
+            values = tuple(record.curve(trial))
             trials.append(WarmTrial(trial.trial_id, trial.config, values, failed, tried=True))
     WarmStart("earlier", tuple(trials), ()).add_to(searcher.search)
     return searcher
@@ -446,7 +459,8 @@ def regrets_of(fault, strategy, trials, seed):
     wrong space and half after the advice, or a search that goes on if there is none.
     """
     task, _ = drawn(np.random.default_rng((seed, [None, *FAULTS].index(fault))), fault)
-    budget, right = 4 * trials, replace(task, space=None)
+    budget = 4 * trials
+    right = replace(task, space=None)
 
     def search(task, budget, seed, earlier=None):
         space = task.space or SPACE
@@ -491,7 +505,8 @@ def shown(count, n):
 
 def show_synthetic(strategy, trials, seeds, faults):
     print(f"{strategy}, {trials} trials, synthetic tasks")
-    alarms, kinds = 0, Counter()
+    alarms = 0
+    kinds = Counter()
     for seed in seeds:
         raised = {
             f.kind for f in findings_of(None, strategy, trials, seed)[0] if f.severity != "open"
@@ -500,7 +515,8 @@ def show_synthetic(strategy, trials, seeds, faults):
         kinds.update(raised)
     print(f"  {'sound: alarms':16} {shown(alarms, len(seeds))}  {dict(kinds) or ''}")
     for fault in faults:
-        hit, others = 0, Counter()
+        hit = 0
+        others = Counter()
         for seed in seeds:
             findings, name = findings_of(fault, strategy, trials, seed)
             hit += hits(findings, FAULTS[fault], name)
@@ -510,7 +526,9 @@ def show_synthetic(strategy, trials, seeds, faults):
 
 def edges_of(recorded, window, trials, seeds):
     """(how many searches, those with each edge of the learning rate, other findings)."""
-    count, sides, others = 0, Counter(), Counter()
+    count = 0
+    sides = Counter()
+    others = Counter()
     for seed in seeds:
         task = Table(recorded, *window, np.random.default_rng((seed, 7)))
         if len(task.rows) < trials:

@@ -173,9 +173,11 @@ def rounds(search: str, folder: Path, options: argparse.Namespace) -> int:
     started = time.monotonic()
     reference.start()
     assert reference.wait() == 0, "the reference failed"
-    lines, expected = reference.lines(), reference.outcome()
+    lines = reference.lines()
+    expected = reference.outcome()
     say(f"{search}: the reference took {time.monotonic() - started:.0f} s, {lines} lines")
-    clean, kills = 0, Counter()
+    clean = 0
+    kills = Counter()
     for number in range(options.first, options.first + options.rounds):
         started = time.monotonic()
         rng = random.Random(f"{options.seed}-{search}-{number}")
@@ -427,7 +429,8 @@ class Round:
             faults = self.search.faults_beside_silence(expected, silent)
             due = 3 if self.search.outcome().get("failed") else 0
         else:
-            faults, due = self.search.differences(expected), 0
+            faults = self.search.differences(expected)
+            due = 0
         if self._code != due:
             faults.append(f"the last run ended with {self._code}")
         return faults

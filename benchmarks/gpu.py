@@ -116,7 +116,8 @@ def share(number, together, device, quick, span_s, start, rates):
     for _ in range(WARM_UP):
         made.step()
     start.wait()
-    began, images = time.perf_counter(), 0
+    began = time.perf_counter()
+    images = 0
     while time.perf_counter() - began < span_s:
         made.step()
         images += len(made.train_labels_N)
@@ -125,7 +126,8 @@ def share(number, together, device, quick, span_s, start, rates):
 
 def images_a_second(together, device, quick, span_s):
     context = mp.get_context("spawn")
-    rates, start = context.Array("d", together), context.Barrier(together)
+    rates = context.Array("d", together)
+    start = context.Barrier(together)
     arguments = (together, device, quick, span_s, start, rates)
     processes = [context.Process(target=share, args=(n, *arguments)) for n in range(together)]
     for process in processes:

@@ -37,9 +37,11 @@ import torch
 from PIL import Image
 from torch import nn
 
-LEAST_OF_PREDICT, MOST_OF_FEATURES = 0.8, 1.2
+LEAST_OF_PREDICT = 0.8
+MOST_OF_FEATURES = 1.2
 BATCH = 125
-CLASSES, SIZE = 4, (400, 300)
+CLASSES = 4
+SIZE = (400, 300)
 
 
 def main() -> int:
@@ -69,7 +71,8 @@ def main() -> int:
 
 def write_photos(folder: Path, count: int) -> list[str]:
     """JPEGs of smooth noise in folders of classes."""
-    rng, paths = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    paths = []
     for number in range(count):
         path = folder / f"class_{number % CLASSES}" / f"{number:05}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +86,8 @@ def compare_predict(folder: Path, paths: Sequence[str], options: argparse.Namesp
     import tuner
 
     training = {"model": options.model, "image_size": options.px, "flip": "false"}  # one view
-    few, export = folder / "few", folder / "model"
+    few = folder / "few"
+    export = folder / "model"
     write_photos(few, 40)
     run = [f"folder:{few}", *(f"training.{name}={value}" for name, value in training.items())]
     where = ["--name", "few", "--storage", str(folder / "results")]
@@ -112,7 +116,8 @@ def decoded(path: str, px: int) -> np.ndarray:
         image.draft("RGB", (2 * px, 2 * px))
         rgb = image.convert("RGB")
         side = min(rgb.size)
-        left, top = (rgb.width - side) // 2, (rgb.height - side) // 2
+        left = (rgb.width - side) // 2
+        top = (rgb.height - side) // 2
         box = (left, top, left + side, top + side)
         resized = rgb.resize((px, px), Image.Resampling.BILINEAR, box=box, reducing_gap=2.0)
         return np.asarray(resized)

@@ -52,7 +52,8 @@ BARS = {
     "update": 0.2,
 }  # of a core; seconds
 MOST_MIB = 300  # of the page
-LARGE, WATCHED = "large", "watched"
+LARGE = "large"
+WATCHED = "watched"
 RUNNING = 20  # experiments at once
 EPOCHS = 50  # of each watched trial
 HYPERPARAMETERS = ".tools button:nth-child(2)"
@@ -249,7 +250,8 @@ def measure(storage: Path, runs: int) -> bool:
     process, url = start(storage)
     server = psutil.Process(process.pid)
     try:
-        base, window = url.partition("?")[0], Window()
+        base = url.partition("?")[0]
+        window = Window()
         began = time.monotonic()
         settled(server)
         print(f"all experiments read after {time.monotonic() - began:.0f} s at most")

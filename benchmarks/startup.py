@@ -51,7 +51,8 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10)
     runs = parser.parse_args().runs
     print(f"{len(os.sched_getaffinity(0))} CPUs, python {platform.python_version()}, n = {runs}")
-    before, met = ray_processes(), True
+    before = ray_processes()
+    met = True
     for arguments, bar in BARS.items():
         cpu_seconds(arguments)  # compiles, and warms the disk's cache
         seconds = [cpu_seconds(arguments) for _ in range(runs)]

@@ -40,9 +40,12 @@ from tuner.experiment.reading import read
 from tuner.experiment.resolve import load_experiment
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
-EXPERIMENT, SEED, TRIALS = "digits", 0, 50
+EXPERIMENT = "digits"
+SEED = 0
+TRIALS = 50
 SEARCH = {"strategy": "random"}  # whose configs do not depend on what trials report
-MEAN, STD = 0.2873, 0.3539  # of the pixels in 0 to 1
+MEAN = 0.2873
+STD = 0.3539  # of the pixels in 0 to 1
 WAYS = ("tuner", "tutorial", "tuned", "floor")
 # (what, numerator, denominator, bar, whether it is to be at least or at most that)
 BARS = (
@@ -151,7 +154,8 @@ def samples(batch_size: int, seed: int):
     class Digits(Dataset):
         def __init__(self) -> None:
             digits = load_digits()
-            self.images, self.labels = digits.images, digits.target
+            self.images = digits.images
+            self.labels = digits.target
 
         def __len__(self) -> int:
             return len(self.labels)
@@ -175,10 +179,12 @@ def whole_batches(batch_size: int, seed: int):
     from tuner.vision.epochs import plan_epoch
     from tuner.vision.recipe import Augmentation
 
-    cpu, plain = torch.device("cpu"), Augmentation()
+    cpu = torch.device("cpu")
+    plain = Augmentation()
     images = image_set(DataChoice(EXPERIMENT), cpu)
     batcher = Batcher(images, dtype=torch.float32, augmentation=plain)
-    train_N, val_N = images.splits["train"], images.splits["validation"]
+    train_N = images.splits["train"]
+    val_N = images.splits["validation"]
 
     def training(epoch: int):
         planned = plan_epoch(
@@ -222,7 +228,9 @@ def train(config: dict, *, constants: dict, folder: str, data) -> None:
             optimizer.step()
             lr_schedule.step()
         model.eval()
-        val_loss, right, total = 0.0, 0, 0
+        val_loss = 0.0
+        right = 0
+        total = 0
         with torch.no_grad():
             for images, labels in validation(epoch):
                 outputs = model(images)

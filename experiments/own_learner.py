@@ -31,7 +31,8 @@ class MLPLearner:
         images, labels = load_digits(return_X_y=True)
         arrays = train_test_split(images / 16, labels, test_size=0.2, random_state=0)
         x_train, x_val, y_train, y_val = (torch.tensor(a, device=device) for a in arrays)
-        self.train, self.val = (x_train.float(), y_train), (x_val.float(), y_val)
+        self.train = (x_train.float(), y_train)
+        self.val = (x_val.float(), y_val)
         self.model = nn.Sequential(
             nn.Linear(64, config["hidden"]), nn.ReLU(), nn.Linear(config["hidden"], 10)
         ).to(device)
@@ -48,7 +49,8 @@ class MLPLearner:
             self.optimizer.step()
             losses.append(loss.detach())
         with torch.no_grad():
-            logits, labels = self.model(self.val[0]), self.val[1]
+            logits = self.model(self.val[0])
+            labels = self.val[1]
             return {
                 "train_loss": torch.stack(losses).mean().item(),
                 "val_loss": nn.functional.cross_entropy(logits, labels).item(),

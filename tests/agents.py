@@ -14,7 +14,9 @@ class Agent:
     """A client of the server at `url`. mode: of the SDK's Client."""
 
     def __init__(self, url, token, mode="auto"):
-        self.url, self.token, self.mode = url, token, mode
+        self.url = url
+        self.token = token
+        self.mode = mode
 
     def ask(self, question):
         """The result of `question(client)`."""

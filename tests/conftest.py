@@ -158,7 +158,8 @@ def uninstall():
 @pytest.fixture
 def forget():
     """A function that forgets packages as if they were not imported, for the test alone."""
-    before, forgotten = {}, set()
+    before = {}
+    forgotten = set()
 
     def imported():
         return [name for name in sys.modules if name.partition(".")[0] in forgotten]

@@ -23,7 +23,8 @@ class LiveBytes(TorchDispatchMode):
 
     def __init__(self, budget=None, raises=torch.OutOfMemoryError):
         super().__init__()
-        self.budget, self.raises = budget, raises
+        self.budget = budget
+        self.raises = raises
         self.live = self.peak = self.refused = 0
         self._known = weakref.WeakValueDictionary()
 

@@ -13,7 +13,8 @@ def pixels(label: int, *, seed: int, size: tuple[int, int] = (40, 48)) -> np.nda
     rng = np.random.default_rng([label, seed])
     height, width = size
     image = rng.integers(0, 90, (height, width, 3))
-    side, left = height // 4, (label * width) // (2 * len(CLASSES)) + width // 4
+    side = height // 4
+    left = (label * width) // (2 * len(CLASSES)) + width // 4
     image[height // 2 : height // 2 + side, left : left + side] += 150
     return image.astype(np.uint8)
 

@@ -46,7 +46,8 @@ def record(
         config = {name: d.at(float(u)) for (name, d), u in zip(space.items(), u_D, strict=True)}
         trial = {"time": float(number), "trial_id": f"{number:05}"}
         events.append({"event": "trial_started", **trial, "config": config})
-        reports, end = metrics(u_D, rng), {}
+        reports = metrics(u_D, rng)
+        end = {}
         for epoch, report in enumerate(reports, start=1):
             if report[built.objective.metric] != report[built.objective.metric]:
                 end = {"status": "failed", "error": {"kind": "nan", "message": "NaN"}}

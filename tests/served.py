@@ -17,7 +17,8 @@ class Served:
 
     def __init__(self, storage):
         self.app = application(str(storage), Access(TOKEN, names_of("127.0.0.1"), 8642))
-        self.live, self.experiments = self.app.state.live, self.app.state.experiments
+        self.live = self.app.state.live
+        self.experiments = self.app.state.experiments
 
     def get(self, *parts, **query):
         """What it answers below /api/experiments."""

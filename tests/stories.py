@@ -90,7 +90,8 @@ def odd(folder: Path, kind: str) -> Results:
         case "foreign":
             trials = [([v], {"lr": [100, True, "q"][n % 3]}, {}) for n, v in enumerate(values)]
         case "extreme":  # numbers at the ends of what a journal takes
-            large, n = 10**300, range(12)
+            large = 10**300
+            n = range(12)
             trials = [([large * (-1) ** i, i], {"lr": large - i, "n": 10.0**-i}, {}) for i in n]
         case "hostile":
             spec = {"search": _random({TAGS.replace("/", ""): "choice(['<i>', '</script>'])"})}

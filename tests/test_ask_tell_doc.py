@@ -76,7 +76,8 @@ def test_page_curl_lines_get_shown_answers(here):
 
 def test_page_clients_survive_closed_search(here, monkeypatch):
     """It is closed while their second and their ninth report are under way."""
-    report, calls = AskTell.report, itertools.count(1)
+    report = AskTell.report
+    calls = itertools.count(1)
 
     def report_late(*arguments):
         if next(calls) in (2, 9):

@@ -150,7 +150,8 @@ def test_decay_and_rates_are_those_of_1024_images(data_dir):
 
 
 def test_lookahead_moves_slow_weights_and_goes_on_from_them():
-    slow, present = torch.tensor([1.0]), torch.tensor([3.0])
+    slow = torch.tensor([1.0])
+    present = torch.tensor([3.0])
     cifar10_speednet.look_ahead([slow], [present], keep=0.75)
     assert slow == present == 1.5
 

@@ -204,7 +204,8 @@ BESIDE = f"y{CLIPBOARD}"
 @pytest.fixture
 def obeyed(folder):
     """The folder with an escape sequence wherever one can be, and another named by one."""
-    journal, document = folder / "journal.jsonl", folder / "experiment.json"
+    journal = folder / "journal.jsonl"
+    document = folder / "experiment.json"
     bent = read_document(document)
     bent["spec"]["objective"]["metric"] = UNDER
     bent["spec"]["name"] = BESIDE

@@ -121,7 +121,8 @@ def came_to(folder, history, trial_id):
     if trial is None:
         return 0
     assignment = assignment_of(ExperimentFolder(folder), trial)
-    epoch, checkpoint = assignment.epoch, assignment.checkpoint
+    epoch = assignment.epoch
+    checkpoint = assignment.checkpoint
     journaled = [record.epoch for record in trial.checkpoints if record.epoch <= trial.last_epoch]
     assert epoch == max(journaled, default=0)  # the newest is not damaged
     if checkpoint is None:
@@ -138,7 +139,8 @@ class DyingFile:
     """An open file, of which `_die_after` can replace the method `write`."""
 
     def __init__(self, file):
-        self.file, self.flush = file, file.flush
+        self.file = file
+        self.flush = file.flush
 
     def write(self, data):
         written = self.file.write(data)

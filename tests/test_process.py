@@ -46,7 +46,8 @@ def send(number):
 
 @pytest.mark.parametrize("number", ENDING)
 def test_handled_signal_runs_handler_until_exit(number):
-    seen, before = [], signal.getsignal(number)
+    seen = []
+    before = signal.getsignal(number)
     with process.handled(lambda number, frame: seen.append(number)):
         send(number)
         send(number)

@@ -83,7 +83,8 @@ def local_experiment(place: str) -> Path:
 
 def url_of(path: str | os.PathLike[str]) -> str | None:
     """The URL that `path` is a copy of, or lies in a copy of; None for any other path."""
-    path, root = Path(os.path.realpath(path)), _root()
+    path = Path(os.path.realpath(path))
+    root = _root()
     if path == root or not path.is_relative_to(root):
         return None
     name, *inner = path.relative_to(root).parts

@@ -187,7 +187,8 @@ def install(extra: str) -> str:
 
 def program() -> str:
     """The command that runs this tuner: `tuner` if it is on the PATH, else its path."""
-    script, on_path = Path(sys.argv[0]), shutil.which("tuner")
+    script = Path(sys.argv[0])
+    on_path = shutil.which("tuner")
     is_script = script.name == "tuner" and script.exists()
     if not is_script or (on_path and os.path.samefile(on_path, script)):
         return "tuner"

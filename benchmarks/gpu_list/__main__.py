@@ -25,7 +25,8 @@ from typing import NamedTuple
 from benchmarks.gpu_list.steps import ROW, STEPS, of_row
 
 PAGE = Path(__file__).parents[1] / "GPU.md"
-BEGIN, END = "<!-- measured -->", "<!-- end -->"
+BEGIN = "<!-- measured -->"
+END = "<!-- end -->"
 HEAD = "| | what | result |\n|---|---|---|\n"
 
 
@@ -41,7 +42,9 @@ class Result(NamedTuple):
 def run_step(number, device, dry):
     """Run a step in a process of its own; its Result."""
     command = [sys.executable, "-m", "benchmarks.gpu_list.steps", str(number), "--device", device]
-    began, rows, last = time.monotonic(), [], ""
+    began = time.monotonic()
+    rows = []
+    last = ""
     process = subprocess.Popen(
         [*command, *(["--dry"] if dry else [])],
         stdout=subprocess.PIPE,

@@ -19,12 +19,15 @@ from torch import nn
 
 from benchmarks.gpu import speednet
 
-BATCH, BATCHES = 1024, 43  # of 45,000 images, without a last short batch
+BATCH = 1024
+BATCHES = 43  # of 45,000 images, without a last short batch
 PADDING = 2
 MOMENTUM = 0.85
 EPOCHS = 10
-EVERY, AVERAGED_FROM = 5, 3  # steps between two of Lookahead's; epochs before its first
-WARM_UP, ROUNDS = 4, 3  # epochs; from the fifth on all loops do all that they ever do
+EVERY = 5
+AVERAGED_FROM = 3  # steps between two of Lookahead's; epochs before its first
+WARM_UP = 4
+ROUNDS = 3  # epochs; from the fifth on all loops do all that they ever do
 
 
 class ConvGroup(nn.Sequential):
@@ -81,7 +84,8 @@ def prepared(images_NCHW):
 def augmented(padded_NCHW, epoch):
     """A crop of each padded image at chance; in every second epoch all of them mirrored."""
     n, channels, height, width = padded_NCHW.shape
-    height, width = height - 2 * PADDING, width - 2 * PADDING
+    height = height - 2 * PADDING
+    width = width - 2 * PADDING
     shifts = torch.randint(0, 2 * PADDING + 1, (n, 2), device=padded_NCHW.device)
     out = padded_NCHW.new_empty((n, channels, height, width))
     for down in range(2 * PADDING + 1):
@@ -94,7 +98,8 @@ def augmented(padded_NCHW, epoch):
 def optimizer_of(model):
     """Nesterov SGD; the biases of norms have a rate 64 times as large."""
     images = BATCH * (1 + 1 / (1 - MOMENTUM))  # whose gradients a step amounts to
-    lr, decay = 11.5 / images, 0.0153 * BATCH / images
+    lr = 11.5 / images
+    decay = 0.0153 * BATCH / images
     biases = [p for name, p in model.named_parameters() if p.requires_grad and p.ndim == 1]
     others = [p for p in model.parameters() if p.requires_grad and p.ndim > 1]
     groups = [
@@ -117,7 +122,8 @@ class Airbench:
 
     def __init__(self, device, *, images, batch, widths):
         self.dtype = torch.half if device == "cuda" else torch.float32
-        self.batch, self.count = batch, images
+        self.batch = batch
+        self.count = images
         generator = torch.Generator(device).manual_seed(0)
         shape = (images, 3, 32, 32)
         made = torch.randn(shape, generator=generator, device=device)
@@ -128,7 +134,9 @@ class Airbench:
         self.steps = EPOCHS * (images // batch)
         rate = partial(triangle, steps=self.steps)
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, rate)
-        self.epochs, self.done, self.slow = 0, 0, None
+        self.epochs = 0
+        self.done = 0
+        self.slow = None
 
     def epoch(self):
         """Train one epoch; the seconds of it."""

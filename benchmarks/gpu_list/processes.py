@@ -24,7 +24,8 @@ from tuner.vision.image_classifier import ImageClassifier
 
 RECIPE = {"model": "cnn", "dtype": "float64", "dataset": NAME, "batch_size": 32, "epochs": 2}
 AS_EQUAL = 1e-9
-QUARTER, PROCESSES = 0.25, 4
+QUARTER = 0.25
+PROCESSES = 4
 TUNER = [sys.executable, "-m", "tuner"]
 
 
@@ -143,7 +144,8 @@ def context(folder, gpus):
 
 def take(device, greedy):
     """Take memory, all that there is or a little of it; how much it came to."""
-    kept, most = [], 1 << 40 if greedy and device == "cuda" else 256 << 20
+    kept = []
+    most = 1 << 40 if greedy and device == "cuda" else 256 << 20
     if device == "cuda":
         claim(QUARTER, through_torch=True)
     try:
@@ -183,10 +185,13 @@ def watched(arguments, device):
 
     Raises SystemExit with its code where it fails.
     """
-    process, holders, most = subprocess.Popen([*TUNER, *arguments]), set(), 0
+    process = subprocess.Popen([*TUNER, *arguments])
+    holders = set()
+    most = 0
     while process.poll() is None:
         now = holding() if device == "cuda" else set()
-        holders, most = holders | now, max(most, len(now))
+        holders = holders | now
+        most = max(most, len(now))
         time.sleep(0.5)
     yield "exit code", str(process.returncode)
     yield "processes that held the GPU at once, at most", str(most)

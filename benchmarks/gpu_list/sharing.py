@@ -16,7 +16,8 @@ from benchmarks.gpu import images_a_second, register
 
 MPS = "nvidia-cuda-mps-control"
 TOGETHER = (2, 4, 8)  # trials at once, as with --gpus 0.25
-SPAN_S, ROUNDS = 5, 2
+SPAN_S = 5
+ROUNDS = 2
 
 
 @contextmanager

@@ -67,7 +67,8 @@ def tests(device, dry):
 def benchmark(device, dry):
     """The lines that benchmarks.gpu prints."""
     command = [sys.executable, "-m", "benchmarks.gpu", *(["--quick"] if dry else [])]
-    heading, before = "", ""
+    heading = ""
+    before = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             print(line, end="", flush=True)

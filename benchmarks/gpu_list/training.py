@@ -88,7 +88,8 @@ def profile(device, dry):
         events = seen.key_averages()
         print(events.table(sort_by=f"self_{device}_time_total", row_limit=15))
         counts = Counter({event.key: event.count for event in events})
-        reads, waits = counts[READS], {what: counts[what] for what in WAITS if counts[what]}
+        reads = counts[READS]
+        waits = {what: counts[what] for what in WAITS if counts[what]}
         yield f"{name}: values read of the device, {STEPS} steps and an evaluation", str(reads)
         yield f"{name}: calls of CUDA that wait for it", str(waits or "none")
         yield f"{name}: seconds of them, profiled", f"{seconds:.2f}"
@@ -106,7 +107,8 @@ def ten_widths(device, dry):
     for width in (2, 3) if dry else range(8, 48, 4):
         recipe = {"model": "cnn", "dataset": NAME, "batch_size": 64, "epochs": 2}
         made = ImageClassifier({"compile": True, "width": width}, recipe, device=device)
-        before, began = counters["stats"]["unique_graphs"], time.perf_counter()
+        before = counters["stats"]["unique_graphs"]
+        began = time.perf_counter()
         made.step()
         seconds = time.perf_counter() - began
         graphs = counters["stats"]["unique_graphs"] - before

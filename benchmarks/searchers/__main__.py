@@ -66,7 +66,9 @@ class Watched:
     """A rule, and of each trial the true end and the last epoch."""
 
     def __init__(self, rule):
-        self.rule, self.ends, self.reached = rule, {}, {}
+        self.rule = rule
+        self.ends = {}
+        self.reached = {}
 
     def begins(self, trial_id, curve):
         self.ends[trial_id] = float(curve[-1])
@@ -109,7 +111,9 @@ def show(runs, lines, kinds, folder, split, seeds):
     for line in lines:
         for kind in kinds:
             count = len(tasks(kind, folder, split))
-            logs, begun, whole = [], [], []
+            logs = []
+            begun = []
+            whole = []
             for index in range(count):
                 mine = [runs[line, kind, folder, split, index, seed] for seed in seeds]
                 floor = [runs[FLOOR, kind, folder, split, index, seed] for seed in seeds]
@@ -144,7 +148,9 @@ def main():
     kinds = arguments.kinds.split(",")
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     if arguments.quick:
-        lines, kinds, seeds = lines[:2], ["tables"], seeds[:1]
+        lines = lines[:2]
+        kinds = ["tables"]
+        seeds = seeds[:1]
     jobs = [
         (line, kind, arguments.folder, arguments.split, index, seed)
         for seed in seeds

@@ -34,7 +34,9 @@ class Optuna:
         warnings.simplefilter("ignore")
         self.study = optuna.create_study(sampler=getattr(optuna.samplers, sampler)(seed=seed))
         self.state = optuna.trial.TrialState
-        self.space, self.max_t, self.trials = parse_space(task.space), max_t, {}
+        self.space = parse_space(task.space)
+        self.max_t = max_t
+        self.trials = {}
 
     def ask(self, number):
         self.trials[number] = self.study.ask()
@@ -67,9 +69,11 @@ class Optuna:
                 suggest = trial.suggest_int if value.integer else trial.suggest_float
                 if value.integer and step:
                     step = {"step": int(value.step)}
-                low, high = value.first, value.last
+                low = value.first
+                high = value.last
                 if value.integer:
-                    low, high = int(low), int(high)
+                    low = int(low)
+                    high = int(high)
                 value = suggest(here, low, high, log=value.log, **step)
             config[key] = value
         return config

@@ -18,8 +18,11 @@ def simulate(searcher, rule, curve_of, *, epochs, budget, seed, typical):
     it has `begins`, that is called with each new trial's id and whole curve.
     """
     rng = np.random.default_rng((seed, 98))
-    running, losses, asked = [], [], 0
-    best, now = typical, 0.0
+    running = []
+    losses = []
+    asked = 0
+    best = typical
+    now = 0.0
     while len(losses) < budget:
         while len(running) < WORKERS:
             curve = tuple(curve_of(searcher.ask(asked)))

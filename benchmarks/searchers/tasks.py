@@ -123,7 +123,8 @@ def _conditional(name):
 def _categorical(number, columns, early):
     """early: the correlation of the first epoch with the end."""
     rng = np.random.default_rng(100 + number)
-    epochs, sizes = 60, rng.integers(2, 8, columns)
+    epochs = 60
+    sizes = rng.integers(2, 8, columns)
     main = [rng.normal(0, 1, size) * rng.gamma(1, 1) for size in sizes]
     pairs = [
         (a, b, rng.normal(0, 0.8, (sizes[a], sizes[b])))
@@ -177,7 +178,8 @@ def _examples(name):
     else:
         x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     order = np.random.default_rng(1).permutation(len(y))
-    x, y = np.float32(x[order]), y[order]
+    x = np.float32(x[order])
+    y = y[order]
     x = (x - x.mean(0)) / (x.std(0) + 1e-6)
     first = int(0.65 * len(y))
     return x[:first], y[:first], x[first:], y[first:], int(y.max()) + 1
@@ -186,13 +188,15 @@ def _examples(name):
 def trained(name, config, epochs, rng):
     """The validation log loss after each epoch of a network of one hidden layer."""
     x_train, y_train, x_val, y_val, classes = _examples(name)
-    hidden, size = int(config.get("hidden", 24)), int(config.get("batch_size", 32))
+    hidden = int(config.get("hidden", 24))
+    size = int(config.get("batch_size", 32))
     shapes = ((x_train.shape[1], hidden), (hidden,), (hidden, classes), (classes,))
     scales = np.sqrt(2 / x_train.shape[1]), 0, np.sqrt(1 / hidden), 0
     weights = [np.float32(rng.normal(0, s, shape)) for s, shape in zip(scales, shapes, strict=True)]
     means, squares = ([np.zeros_like(w) for w in weights] for _ in range(2))
     is_relu = config.get("activation", "relu") == "relu"
-    steps, losses = 0, []
+    steps = 0
+    losses = []
     total = epochs * max(len(y_train) // size, 1)
 
     def forward(x, dropout=0.0):
@@ -217,7 +221,8 @@ def trained(name, config, epochs, rng):
     for _ in range(epochs):
         order = rng.permutation(len(y_train))
         for first in range(0, max(len(y_train) - size + 1, 1), size):
-            x, y = x_train[order[first : first + size]], y_train[order[first : first + size]]
+            x = x_train[order[first : first + size]]
+            y = y_train[order[first : first + size]]
             hidden_BH, slope_BH, log_BC = forward(x, config.get("dropout", 0.0))
             error_BC = np.exp(log_BC)
             error_BC[np.arange(len(y)), y] -= 1

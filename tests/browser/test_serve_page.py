@@ -140,7 +140,8 @@ class Page:
     """The page in one window."""
 
     def __init__(self, browser, url):
-        self.browser, self.driver = browser, browser.driver
+        self.browser = browser
+        self.driver = browser.driver
         self.url = url.partition("?")[0]
         self.driver.get(url)
         self.wait(lambda: self.texts(".experiments .name"))
@@ -310,7 +311,8 @@ def test_page_of_an_experiment_says_that_it_is_loading(silenced):
 
 
 def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, steered):
-    files, name = ExperimentFolder(steered.folder), steered.folder.name
+    files = ExperimentFolder(steered.folder)
+    name = steered.folder.name
 
     def asked():
         return [one.control.model_dump(mode="json") for one in control.requested(files)]
@@ -553,7 +555,8 @@ def test_every_figure_has_a_name_and_is_drawn_in_either_scheme(digits):
 
 
 def test_filter_status_and_the_best_reach_table_and_figures(digits, storage):
-    page, served = digits, Served(storage)
+    page = digits
+    served = Served(storage)
 
     def shows(**query):
         ids = sorted(row["trial_id"] for row in served.get("digits", "trials", **query).json())
@@ -598,7 +601,8 @@ def test_click_opens_the_trial_and_pointing_shows_its_config(digits):
 
 
 def test_a_trial_stands_beside_the_best(digits, storage):
-    page, served = digits, Served(storage)
+    page = digits
+    served = Served(storage)
     rows = served.get("digits", "trials", top=2).json()
     leader = served.get("digits").json()["best"]["trial_id"]
     best, other = sorted(rows, key=lambda row: row["trial_id"] != leader)

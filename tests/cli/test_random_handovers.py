@@ -269,7 +269,8 @@ def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
     refit = None
     for name, is_linked, of, is_completed, model in refits:  # the newest one counts
         if is_linked and is_completed and of == validated:
-            refit, expected = name, model
+            refit = name
+            expected = model
     assert exported(folder, place / "model") == expected
     shown = json.loads(said("show", folder, "--json")[1])
     assert shown.get("refit") == refit
@@ -412,7 +413,9 @@ def test_warm_start_from_several_gives_the_trials_that_a_plain_reading_finds(
         fields["search"]["points_to_evaluate"] = []
     spec = build_spec(fields)
     limits_only = replace(story, from_epoch=None)
-    leaders, tried, used = [], [], []  # leaders: of each experiment the configs of its best value
+    leaders = []
+    tried = []
+    used = []  # leaders: of each experiment the configs of its best value
     for number, (before, otherness) in enumerate(earlier):
         matches = []
         for n, trial in enumerate(before.trials):

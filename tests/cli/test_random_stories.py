@@ -10,7 +10,8 @@ from random_stories import DEFAULT, STORIES, said, written
 @given(story=STORIES)
 def test_answers_about_random_searches_equal_a_plain_reading(story, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stories") / "x"
-    results, best = written(story, folder), story.best()
+    results = written(story, folder)
+    best = story.best()
     has_best, output = said("best", folder, "--json")
     shown = json.loads(said("show", folder, "--json")[1])
     for command in (("show",), ("trials",), ("advise",), ("report", "--format", "json")):

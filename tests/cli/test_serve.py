@@ -30,5 +30,6 @@ def test_tensorboard_is_served_for_experiments_or_the_storage(digits, monkeypatc
     call("tensorboard", "digits", "--port", "7007")
     call("tensorboard", "digits", "cnn")
     folders = [Path("results/digits"), Path("results/cnn")]
-    one, both = folders[:1], folders
+    one = folders[:1]
+    both = folders
     assert served == [(one, 6006, one), (one, 7007, None), (both, 6006, None)]

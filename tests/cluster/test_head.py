@@ -78,7 +78,8 @@ def test_check_head_names_an_unreachable_address(snapshot, monkeypatch, error):
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError(), TimeoutError()])
 def test_watch_reports_a_head_that_is_lost_for_long(error):
-    answers, lost = [error, None], []
+    answers = [error, None]
+    lost = []
 
     def connect(address, limit_s):
         if answer := answers.pop(0) if answers else error:

@@ -70,7 +70,8 @@ def test_follow_passes_on_the_log():
 
 
 def test_stop_waits_for_the_end():
-    running, stopped = details("a", "RUNNING", ended=None), details("a", "STOPPED")
+    running = details("a", "RUNNING", ended=None)
+    stopped = details("a", "STOPPED")
 
     class Stopping(FakeClient):
         polls = iter([[running], [running], [stopped]])

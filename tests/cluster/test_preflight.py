@@ -24,7 +24,9 @@ from tuner.vision.image_classifier import ImageClassifier
 NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "12"]
 
 NEED = NeededData(Archive("Played", "played.tar", "http://x", "0", "raw", "decoded"), None)
-HAS, LACKS, READY = (True, False), (False, True), (False, False)  # READY: it is unpacked there
+HAS = (True, False)
+LACKS = (False, True)
+READY = (False, False)  # READY: it is unpacked there
 
 
 def answering(*answers):
@@ -49,7 +51,8 @@ def test_refuse_unfit_ignores_module_of_code_by_value(tmp_path):
 
 
 def test_refuse_unfit_lists_all_faults(tmp_path):
-    storage, code = "is not shared by all nodes: 1 node, 10.0.0.1 (does not see", "mine:Mine is not"
+    storage = "is not shared by all nodes: 1 node, 10.0.0.1 (does not see"
+    code = "mine:Mine is not"
     run = answering((MISSING, False), "no tuner")
     with pytest.raises(UsageError) as refused:
         preflight.refuse_unfit(NODES, tmp_path, "mine:Mine", run=run)
@@ -84,8 +87,11 @@ class World:
             Node(str(n), f"10.0.0.{n}", (cpus or {}).get(n, 4.0)) for n in range(1, len(has) + 1)
         ]
         self.has = {str(n): each for n, each in enumerate(has, 1)}
-        self.offline, self.apart = offline, apart
-        self.lines, self.fetched, self.copied = [], [], []
+        self.offline = offline
+        self.apart = apart
+        self.lines = []
+        self.fetched = []
+        self.copied = []
 
     def run(self, nodes, function, need, method, sender=None, limit_s=None):
         assert (function, need) == (preflight.call, NEED)

@@ -76,7 +76,8 @@ def faults_of(document, changes):
 def test_changed_makes_a_change_and_records_the_earlier_value(document):
     longer = made(document, scheduler__max_t=20)
     assert longer["spec"]["scheduler"]["max_t"] == 20
-    was, now = {"scheduler.max_t": 10}, {"scheduler.max_t": 20}
+    was = {"scheduler.max_t": 10}
+    now = {"scheduler.max_t": 20}
     [change] = changes_of(longer, "x")
     assert change == {"time": change["time"], "was": was, "is": now, "epochs": 10}
     assert 0 < change["time"] <= time.time()

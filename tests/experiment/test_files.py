@@ -182,7 +182,8 @@ def test_read_json_invalid_text_is_refused(snapshot, tmp_path, content):
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "device's stand-in", "folder"])
 def test_write_file_replaces_only_plain_files(snapshot, tmp_path, kind):
-    path, target = tmp_path / "x.html", tmp_path / "target"
+    path = tmp_path / "x.html"
+    target = tmp_path / "target"
     if kind == "folder":
         path.mkdir()
     elif kind == "device's stand-in":

@@ -192,7 +192,8 @@ def test_fold_loses_no_report(stories):
 
 @given(stories=STORIES)
 def test_counts_include_each_trial_once(stories):
-    history, seen = History(ACC), set()
+    history = History(ACC)
+    seen = set()
     for event in events(*stories):
         history.apply(event)
         seen |= {event["trial_id"]} if "trial_id" in event else set()

@@ -71,7 +71,8 @@ def test_open_of_a_journal_on_a_failing_disk_is_refused(story, monkeypatch, call
 
 def test_check_and_close_on_a_failing_disk_raise_journal_errors(story, monkeypatch):
     folder, _ = story
-    journal, close = Journal.open(folder), os.close
+    journal = Journal.open(folder)
+    close = os.close
 
     def fail(fd):
         if call == "close":
@@ -198,10 +199,12 @@ def test_append_after_another_writer_is_refused(snapshot, tmp_path, monkeypatch)
 
 
 def test_steady_clock_ignores_changes_of_the_machines_time():
-    shown, passed = [1000.0], [50.0]
+    shown = [1000.0]
+    passed = [50.0]
     clock = steady_clock(now=lambda: shown[0], elapsed=lambda: passed[0])
     assert clock() == 1000.0
-    shown[0], passed[0] = -9e9, 70.0
+    shown[0] = -9e9
+    passed[0] = 70.0
     assert clock() == 1020.0
     resumed = steady_clock(not_before=1020.0, now=lambda: shown[0], elapsed=lambda: passed[0])
     assert resumed() == 1020.0

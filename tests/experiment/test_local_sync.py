@@ -23,7 +23,8 @@ def folder(tmp_path):
 @pytest.fixture
 def forced(monkeypatch):
     """The paths that were forced to the disk, in order."""
-    paths, fsync = [], os.fsync
+    paths = []
+    fsync = os.fsync
 
     def note(fd):
         paths.append(os.readlink(f"/proc/self/fd/{fd}"))
@@ -46,7 +47,8 @@ def begin(journal):
 
 def test_flush_syncs_before_it_removes(folder, forced):
     sync = LocalSync(folder)
-    old, new = checkpoint(folder, 1), checkpoint(folder, 2)
+    old = checkpoint(folder, 1)
+    new = checkpoint(folder, 2)
     with Journal.open(folder) as journal:
         begin(journal)
         forced.clear()
@@ -66,7 +68,9 @@ def test_flush_on_a_failing_disk_removes_nothing(snapshot, folder, monkeypatch):
     def refuse(fd):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    sync, old, new = LocalSync(folder), checkpoint(folder, 1), checkpoint(folder, 2)
+    sync = LocalSync(folder)
+    old = checkpoint(folder, 1)
+    new = checkpoint(folder, 2)
     with Journal.open(folder) as journal:
         sync.saved(new)
         sync.remove(old.parent)
@@ -81,7 +85,8 @@ def test_flush_on_a_failing_disk_removes_nothing(snapshot, folder, monkeypatch):
 
 
 def test_running_syncs_a_single_line(folder, forced, monkeypatch):
-    done, fsync = threading.Event(), os.fsync
+    done = threading.Event()
+    fsync = os.fsync
 
     def note(fd):
         fsync(fd)
@@ -95,7 +100,8 @@ def test_running_syncs_a_single_line(folder, forced, monkeypatch):
 
 @pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(folder / "../x")])
 def test_running_notices_a_moved_folder(folder, vanish):
-    errors, notified = [], threading.Event()
+    errors = []
+    notified = threading.Event()
 
     def on_error(error):
         errors.append(error)

@@ -107,7 +107,8 @@ def test_read_lines_out_of_order_are_refused(snapshot, story, order):
 
 def test_read_cost_grows_linearly(tmp_path):
     metrics = {"train_loss": 0.5, "val_loss": 0.25, "val_accuracy": 0.75, "lr": 0.1, "epoch_s": 1.5}
-    histories, cost = [], []
+    histories = []
+    cost = []
     for trials in (20, 80):
         folder = tmp_path / f"{trials}"
         folder.mkdir()

@@ -20,7 +20,8 @@ MODULE = f"from tuner.spec.experiment import ExperimentSpec\ndef experiment():\n
 
 @pytest.fixture(autouse=True)
 def imports_as_before():
-    path, modules = list(sys.path), set(sys.modules)
+    path = list(sys.path)
+    modules = set(sys.modules)
     yield
     sys.path[:] = path
     for name in set(sys.modules) - modules:

@@ -20,7 +20,8 @@ class Line:
     metrics = ("loss",)
 
     def __init__(self, config, constants, *, device, rank, world_size):
-        self.lr, self.epoch = config["lr"], 0
+        self.lr = config["lr"]
+        self.epoch = 0
 
     def step(self):
         self.epoch += 1

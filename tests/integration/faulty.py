@@ -170,7 +170,8 @@ class Listening(Learner):
         super().__init__({**config, "does": "listens"}, constants, **process)
 
     def step(self):
-        mark, folder = os.environ[guard.MARK], os.path.dirname(os.environ[access.TOKEN_PATH])
+        mark = os.environ[guard.MARK]
+        folder = os.path.dirname(os.environ[access.TOKEN_PATH])
         pids = [os.getpid(), *guard.marked(mark, folder)]
         counts = {"listening": len(listening(pids)), "outside": len(outside(pids))}
         return {**super().step(), **counts}

@@ -13,7 +13,9 @@ class Noisy:
     metrics = ("loss", "seed")
 
     def __init__(self, config, constants, *, device, rank, world_size):
-        self.x, self.seed, self.epoch = config["x"], constants["seed"], 0
+        self.x = config["x"]
+        self.seed = constants["seed"]
+        self.epoch = 0
         assert set(config) == {"x"}
 
     def step(self):

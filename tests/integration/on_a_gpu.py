@@ -12,7 +12,9 @@ from tuner.places import start_dir, trial_dir
 
 
 def train(config):
-    began, here, trial = time.time(), start_dir(), trial_dir().parent
+    began = time.time()
+    here = start_dir()
+    trial = trial_dir().parent
     (here / f"{trial.parents[1].name}.began").touch()
     while trial.name != "00000" and len(list(here.glob("*.began"))) < 2:
         time.sleep(0.1)

@@ -19,7 +19,9 @@ class Slow:
     metrics = ("loss", "counted", "trained")
 
     def __init__(self, config, constants, *, device, rank, world_size):
-        self.x, self.counted, self.trained = config["x"], 0, 0
+        self.x = config["x"]
+        self.counted = 0
+        self.trained = 0
         self.gate = Path(constants.get("gate", "."))  # by default a gate that is open
 
     def step(self):
@@ -60,12 +62,14 @@ class Passing:
 
 def files(config):
     """The same as a function: its checkpoint is a folder with a folder in it."""
-    counted, trained = 0, 0
+    counted = 0
+    trained = 0
     if before := tune.get_checkpoint():
         counted = int((Path(before.path) / "inner/counted").read_text())
     while counted < 5:
         time.sleep(EPOCH_S)
-        counted, trained = counted + 1, trained + 1
+        counted = counted + 1
+        trained = trained + 1
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "inner").mkdir()
             (Path(folder) / "inner/counted").write_text(str(counted))

@@ -93,7 +93,8 @@ class Server:
 
 
 def test_clients_go_on_after_their_server_is_killed(tmp_path):
-    page, folder = Page("docs/ask_tell.md"), tmp_path / "storage/far"
+    page = Page("docs/ask_tell.md")
+    folder = tmp_path / "storage/far"
     page.write_files(tmp_path)
     slower = (
         (tmp_path / "client.py")

@@ -17,7 +17,8 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 
-EPOCHS, TRIALS = 9, 5
+EPOCHS = 9
+TRIALS = 5
 SPEC = {
     "name": "steered",
     "trainable": "unhurried:Unhurried",
@@ -45,7 +46,8 @@ class Steered:
         """Run the search, or go on with it, until it trains, or does not as it was asked to."""
         options = ("--no-evaluate", "--yes", "--storage", self.cwd / "results")
         begin = ("resume", "steered") if self.files.path.exists() else ("run", "spec.json")
-        results, starts = self.count(RESULT), self.count(EXPERIMENT_STARTED)
+        results = self.count(RESULT)
+        starts = self.count(EXPERIMENT_STARTED)
         with (self.cwd / "log.txt").open("ab") as log:
             command = (*begin, *options)
             self.process = driven.start(*command, cwd=self.cwd, stdout=log, stderr=log)

@@ -35,7 +35,8 @@ KINDS = {
     "reports_nan": ("nan", "'val_loss' is nan"),
     "reports_text": ("bad_report", "'val_loss' is no number: 'small'"),
 }
-OF_A_LEARNER, OF_A_FUNCTION = ["raises", "segfaults", "reports_nan"], ["memory", "reports_text"]
+OF_A_LEARNER = ["raises", "segfaults", "reports_nan"]
+OF_A_FUNCTION = ["memory", "reports_text"]
 AT_THE_START = ("exits_in_peace", "dies")
 
 

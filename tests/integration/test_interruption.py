@@ -148,7 +148,8 @@ def test_resume_after_kill_equals_uninterrupted_run(start, tmp_path, gated_whole
     resumed = resume_experiment(folder)
     assert_sound(folder, trials=5)
     assert story(folder) == story(gated_whole.folder)
-    ours, theirs = resumed.get_best_trial(), gated_whole.get_best_trial()
+    ours = resumed.get_best_trial()
+    theirs = gated_whole.get_best_trial()
     assert (ours.trial_id, resumed.best_epoch()) == (theirs.trial_id, gated_whole.best_epoch())
     starts = [e for e in read(folder) if e["event"] == "experiment_started"]
     assert [event["resumed"] for event in starts] == [False, True]

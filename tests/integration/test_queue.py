@@ -60,7 +60,9 @@ class Searches:
     """A folder with a trainable, and the real `tuner queue` there."""
 
     def __init__(self, folder, *, within=(), environment=os.environ):
-        self.folder, self.storage, self.within = folder, folder / "results", within
+        self.folder = folder
+        self.storage = folder / "results"
+        self.within = within
         self.environment = {**environment, "PYTHONPATH": os.pathsep.join(sys.path)}
         self.queue = Queue(str(self.storage))
         self.processes = []
@@ -203,7 +205,8 @@ def most_at_once(searches, names, since, until):
 
 def test_queue_with_separate_rays_divides_cpus_by_share(tmp_path):
     """And both end, though the driver of one is killed."""
-    searches, names = Searches(tmp_path), ("first", "second")
+    searches = Searches(tmp_path)
+    names = ("first", "second")
 
     def live():
         *_, (_, counts) = [(0, {}), *live_at_each_event(searches, names)]
@@ -214,7 +217,8 @@ def test_queue_with_separate_rays_divides_cpus_by_share(tmp_path):
             searches.add(name, user, samples, cpus=usable_cpus() / 4)
         runner = searches.start("run", "--at-once", "2", "--share", "bob=3")
         wait_for(lambda: live() == {"first": 1, "second": 3}, runner)
-        since, results = time.time(), len(searches.events("second", RESULT))
+        since = time.time()
+        results = len(searches.events("second", RESULT))
         wait_for(lambda: len(searches.events("second", RESULT)) >= results + 6, runner)
         until = time.time()
         os.kill(searches.driver("first"), signal.SIGKILL)

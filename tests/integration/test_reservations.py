@@ -30,7 +30,8 @@ def spec(folder, **fields):
 
 
 def in_use():
-    total, free = ray.cluster_resources(), ray.available_resources()
+    total = ray.cluster_resources()
+    free = ray.available_resources()
     return total["CPU"] - free.get("CPU", 0.0)
 
 
@@ -69,7 +70,8 @@ def test_plan_equals_reservation_of_ray(searched, tmp_path):
     def all_run(used):
         return used == expected and len(pids(tmp_path)) >= ranks
 
-    stop, seen = threading.Event(), []
+    stop = threading.Event()
+    seen = []
     started = time.monotonic()
     watcher = threading.Thread(
         target=watch,

@@ -56,7 +56,8 @@ def test_connect_that_cannot_join_names_reason(cluster, working, tmp_path, monke
         from ray._raylet import GcsClient
 
         client = GcsClient(cluster.head)
-        key, namespace = b"CLUSTER_METADATA", b"cluster"
+        key = b"CLUSTER_METADATA"
+        namespace = b"cluster"
         record = client.internal_kv_get(key, namespace)
         older = {**json.loads(record), "ray_version": "2.9.0"}
         client.internal_kv_put(key, json.dumps(older).encode(), True, namespace)

@@ -33,7 +33,8 @@ def digits(searched, **resources):
     "several", [{"workers": 2}, pytest.param({"split": 2}, marks=pytest.mark.slow)]
 )
 def test_two_workers_or_two_stages_equal_a_single_process(searched, several):
-    results, tolerance = digits(searched, **several), 1e-9
+    results = digits(searched, **several)
+    tolerance = 1e-9
     [together] = results.trials.values()
     alone = ImageClassifier(together.config, results.spec.constants)
     curve = [alone.step()["val_loss"] for _ in range(EPOCHS)]

@@ -45,7 +45,8 @@ def use_of(trial, search):
 @pytest.mark.slow
 def test_shared_gpu_runs_one_search_at_a_time(tmp_path, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    queue, names = Queue(str(tmp_path / "results")), ("first", "second")
+    queue = Queue(str(tmp_path / "results"))
+    names = ("first", "second")
     where = {"directory": str(tmp_path), "paths": (str(HERE), *sys.path)}
     for added, name in enumerate(names):
         queue.add(Entry(name=name, user=name, added=added, spec={**SPEC, "name": name}, **where))

@@ -9,13 +9,17 @@ from tuner.search.run import resume_experiment
 
 pytestmark = pytest.mark.slow
 
-BLOCK, WHOLE, LAST = 32768, 1, 4
+BLOCK = 32768
+WHOLE = 1
+LAST = 4
 SPACE = {"strategy": "grid", "space": {"does": "grid_search(['good', 'raises'])"}}
 
 
 def records(path):
     """The records of a file of Weights & Biases: LevelDB's log format after 7 bytes."""
-    data, at, data_of_record = path.read_bytes(), 7, b""
+    data = path.read_bytes()
+    at = 7
+    data_of_record = b""
     while at + 7 <= len(data):
         if BLOCK - at % BLOCK < 7:  # no record begins so late in a block
             at += BLOCK - at % BLOCK

@@ -14,8 +14,11 @@ class Travelling:
     metrics = ("loss",)
 
     def __init__(self, config, constants, *, device, rank, world_size):
-        self.folder, self.x = Path(constants["folder"]), config["x"]
-        self.rank, self.ranks, self.epoch = rank, world_size, 0
+        self.folder = Path(constants["folder"])
+        self.x = config["x"]
+        self.rank = rank
+        self.ranks = world_size
+        self.epoch = 0
         self.note("built")
 
     def note(self, what):

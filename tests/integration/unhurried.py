@@ -7,7 +7,9 @@ class Unhurried:
     metrics = ("loss",)
 
     def __init__(self, config, constants, *, device, rank, world_size):
-        self.x, self.epoch, self.epoch_s = config["x"], 0, constants["epoch_s"]
+        self.x = config["x"]
+        self.epoch = 0
+        self.epoch_s = constants["epoch_s"]
 
     def step(self):
         time.sleep(self.epoch_s)

@@ -111,8 +111,11 @@ def test_heads_python():
 
 
 def test_replacing_restores_the_names_afterwards():
-    first, second = types.ModuleType("one"), types.ModuleType("two")
-    first.a, first.b, second.a = 1, 2, 3
+    first = types.ModuleType("one")
+    second = types.ModuleType("two")
+    first.a = 1
+    first.b = 2
+    second.a = 3
     with ray_compat.replacing(lambda: {first: {"a": 10, "b": 20}, second: {"a": 30}})():
         assert (first.a, first.b, second.a) == (10, 20, 30)
     assert (first.a, first.b, second.a) == (1, 2, 3)

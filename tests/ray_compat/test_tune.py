@@ -83,7 +83,8 @@ def test_session_answers_the_calls_of_tune(begin, tmp_path):
 
 def test_end_waits_for_cleanup(begin):
     assert begin(two_epochs).end(0)  # it has not begun
-    let_end, has_ended = threading.Event(), []
+    let_end = threading.Event()
+    has_ended = []
 
     def stubborn(config):
         try:

@@ -70,7 +70,8 @@ class Driver:
 
     def __init__(self, monkeypatch, limit_s=60):
         self.now = 1000.0
-        self.killed, self.answered = [], []
+        self.killed = []
+        self.answered = []
         monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: self.now))
         monkeypatch.setattr(ray, "kill", self.killed.append)
         monkeypatch.setattr(ray, "wait", self.wait)
@@ -80,7 +81,8 @@ class Driver:
                 SimpleNamespace(get_resource_futures=list)
             )
         self.manager._looked = self.now
-        self.worker, self.tracked = SimpleNamespace(_actor_id=b"\xaa"), "tracked"
+        self.worker = SimpleNamespace(_actor_id=b"\xaa")
+        self.tracked = "tracked"
         self.manager._live_actors_to_ray_actors_resources[self.tracked] = (self.worker, None)
 
     def wait(self, futures, timeout, num_returns=1):

@@ -45,7 +45,8 @@ def test_examine_good_machine_has_no_fault(tmp_path):
 
 
 def test_examine_little_memory_or_disk_is_broken(tmp_path, machine):
-    machine.free, machine.memory = 1 << 20, GIB // 2
+    machine.free = 1 << 20
+    machine.memory = GIB // 2
     assert finding(tmp_path, "machine", "memory").level == "broken"
     assert finding(tmp_path, "machine", "temporary files").level == "broken"
     assert finding(tmp_path, "storage", "writable").level == "broken"

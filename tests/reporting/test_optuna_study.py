@@ -84,7 +84,8 @@ def test_write_study_twice_is_refused(snapshot, tmp_path):
     url = f"sqlite:///{tmp_path}/study.db"
     write_study(study_of(results), url)
     kept = optuna.load_study(study_name="x", storage=url)
-    there, here = kept.trials, study_of(results).trials
+    there = kept.trials
+    here = study_of(results).trials
     assert [t.state for t in there] == [t.state for t in here]
     assert there[0].state == TrialState.COMPLETE
     assert [(t.value, t.params, t.user_attrs, t.intermediate_values) for t in there] == [
@@ -106,7 +107,8 @@ def test_write_study_refuses_a_link_and_hides_a_password(snapshot, tmp_path):
 
 
 def test_write_study_failure_leaves_nothing(snapshot, tmp_path, monkeypatch):
-    study, url = study_of(search(tmp_path / "x", 3)), f"sqlite:///{tmp_path}/study.db"
+    study = study_of(search(tmp_path / "x", 3))
+    url = f"sqlite:///{tmp_path}/study.db"
 
     def fail(*_):
         raise OSError("disk full")

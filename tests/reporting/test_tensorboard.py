@@ -142,7 +142,8 @@ def test_users_code_gets_all_of_tensorboardx(tmp_path):
 
 
 def test_writer_follows_no_link(folder, tmp_path, caplog):
-    target, run = tmp_path / "target", logdir(folder) / "00001"
+    target = tmp_path / "target"
+    run = logdir(folder) / "00001"
     target.write_text("kept")
     run.mkdir(parents=True)
     writer = writer_of(folder)

@@ -151,7 +151,8 @@ def test_progress_shows_each_failure_once():
 @pytest.mark.parametrize("unknown", [{}, {"num_samples": None, "time_budget_s": 60}])
 def test_live_view_fits_every_width(events, width, unknown):
     for upto in range(len(events) + 1):
-        history, file = fold(events[:upto], OBJECTIVE), io.StringIO()
+        history = fold(events[:upto], OBJECTIVE)
+        file = io.StringIO()
         status = Status(history, SPEC.replace(**unknown))
         now = events[upto - 1]["time"] if upto else START
         Console(file=file, width=width).print(live_view(status, now=now, width=width))

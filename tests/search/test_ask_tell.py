@@ -95,7 +95,8 @@ def test_ask_tell_journals_a_search_from_its_first_trial_to_its_last(snapshot, s
         assert search.ended
         assert search.is_over
     snapshot("\n".join(map(str, events_of(spec.folder))))
-    results, end = Results(spec.folder), last_event(spec.folder)
+    results = Results(spec.folder)
+    end = last_event(spec.folder)
     assert end["counts"] == results.counts
     best = results.best_json()
     assert {key: best[key] for key in end["best"]} == end["best"] | {"metrics": best["metrics"]}

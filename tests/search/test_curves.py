@@ -15,7 +15,8 @@ EPOCHS = milestones(50)
 def power_laws(count, noise=0.0, seed=0):
     """Losses at the milestones of curves that fall to different ends at different speeds."""
     rng = np.random.default_rng(seed)
-    end, speed = rng.uniform(0.05, 0.5, (count, 1)), rng.uniform(0.3, 1.5, (count, 1))
+    end = rng.uniform(0.05, 0.5, (count, 1))
+    speed = rng.uniform(0.3, 1.5, (count, 1))
     losses = end + 0.5 * np.array(EPOCHS, dtype=float) ** -speed
     return losses * np.exp(noise * rng.standard_normal(losses.shape))
 
@@ -43,7 +44,8 @@ def test_at_milestones_interpolates_until_the_end():
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_ends_of_later_trials_are_known_better(noise):
     whole = power_laws(80, noise)
-    errors, deviations = [], []
+    errors = []
+    deviations = []
     for known in range(1, len(EPOCHS)):
         model = CurveModel(cut(whole, known))
         ends = model.ends()
@@ -58,11 +60,13 @@ def test_ends_of_trials_stopped_by_halving_are_covered(count):
     off = []
     for seed in range(20):
         whole = power_laws(count, noise=0.03, seed=seed)
-        halved, left = whole.copy(), np.arange(count)
+        halved = whole.copy()
+        left = np.arange(count)
         for k in range(len(EPOCHS) - 1):
             left = left[np.argsort(whole[left, k])[: max(2 * len(left) // 3, 3)]]
             halved[np.setdiff1d(np.arange(count), left), k + 1 :] = np.nan
-        model, stopped = CurveModel(halved), np.isnan(halved[:, -1])
+        model = CurveModel(halved)
+        stopped = np.isnan(halved[:, -1])
         ends = model.ends()
         error = np.abs(model.scale(whole[:, -1]) - ends.mean_N)
         off += (error / np.maximum(ends.sd_N, 1e-9))[stopped].tolist()

@@ -34,7 +34,9 @@ def run(spec, *, restarts=False):
 
     restarts: whether the driver restarts after each report.
     """
-    configs, where, is_over = {}, spec, False
+    configs = {}
+    where = spec
+    is_over = False
     while not is_over:
         with AskTell(where) as search:
             where = spec.folder

@@ -78,10 +78,13 @@ class Fleet:
     """Clients of a search whose driver comes and goes, and the answers that they got."""
 
     def __init__(self, storage, strategy):
-        self.storage, self.clock, self.moves = storage, Clock(tick=0.001), 0
+        self.storage = storage
+        self.clock = Clock(tick=0.001)
+        self.moves = 0
         self.driver = AskTell(spec_of(storage / "0", strategy), clock=self.clock).__enter__()
         self.trials = {}  # client -> its trial, and the last epoch
-        self.acknowledged, self.ended = {}, {}  # by trial_id: losses by epoch, and the status
+        self.acknowledged = {}
+        self.ended = {}  # by trial_id: losses by epoch, and the status
         self.ask("first")  # without any report, a search whose first three trials fail alike ends
         self.report("first", *self.trials["first"])
 
@@ -172,7 +175,8 @@ def test_remote_trials_lose_and_repeat_nothing_whatever_happens(tmp_path_factory
     for step in steps:
         fleet.step(*step)
     fleet.finish()
-    spec, history = fleet.driver.spec, fold(read(fleet.folder))
+    spec = fleet.driver.spec
+    history = fold(read(fleet.folder))
     assert history.status == "completed"
     assert sorted(history.trials) == [f"{number:05}" for number in range(6)]
     assert not history.of_status("running", "interrupted")

@@ -205,7 +205,8 @@ def test_extension_adds_samples_to_those_that_have_begun(snapshot, writer, files
     writer.add("trial_ended", trial_id="00006", status="interrupted")
     writer.add("trial_started", trial_id="00006", config={})
     writer.kill()
-    document, extension = files.document(), Extension(add_samples=3)
+    document = files.document()
+    extension = Extension(add_samples=3)
     assert extension.applied_to(document, files)["spec"]["num_samples"] == 9
     document["spec"]["num_samples"] = None
     with snapshot.raises(UsageError):

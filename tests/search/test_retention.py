@@ -28,7 +28,8 @@ class Disk:
         objective = Objective(metric="m", mode=mode)
         self.history = fold(earlier, objective)
         self.retention = Retention(folder, self.history, objective, sync=self)
-        self.events, self.calls = [], []
+        self.events = []
+        self.calls = []
 
     def saved(self, checkpoint):
         self.calls.append(("saved", "".join(checkpoint.relative_to(self.folder).parts[3:4])))
@@ -101,7 +102,8 @@ def test_retention_removes_folders_of_a_function_whole(tmp_path):
 
 
 def test_retention_removes_nothing_but_checkpoints_whatever_a_journal_names(tmp_path):
-    disk, trial = Disk(tmp_path / "digits"), "trials/00001"
+    disk = Disk(tmp_path / "digits")
+    trial = "trials/00001"
     names = ["../mine/precious.txt", "experiment.json", trial, f"{trial}/log.txt"]
     names += [f"{trial}/checkpoints", f"{trial}/checkpoints/9"]
     (disk.folder / names[-1]).mkdir(parents=True)

@@ -44,7 +44,8 @@ class Search(Driver):
     def start(self, ray_id):
         """The next trial, journaled as started; its id and origin."""
         given = self.source.suggest(ray_id)
-        trial_id, config = given["trial_id"], given["config"]
+        trial_id = given["trial_id"]
+        config = given["config"]
         origin = {"origin": given["origin"]} if given["origin"] else {}
         self.emit("trial_started", trial_id=trial_id, config=config, **origin)
         return trial_id, given["origin"], config

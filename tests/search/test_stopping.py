@@ -69,7 +69,8 @@ class Search:
 
     def __init__(self, mode="min", space=None, objective=None, **rules):
         self.objective = Objective(metric="m", mode=mode, **(objective or {}))
-        self.history, self.now = History(self.objective), 0.0
+        self.history = History(self.objective)
+        self.now = 0.0
         self.space = parse_space(space or {"x": "uniform(0, 1)"})
         self.drive(Stop(**rules), resumed=False)
 
@@ -153,7 +154,8 @@ def test_early_end_counts_seconds_without_a_better_value_except_in_a_pause():
 
 
 def test_early_end_when_little_is_expected_of_another_hour():
-    rule, values = Stop(utility=0.895), (0.1, 0.2, 0.3, 0.4, 0.45, *[0.9] * 16)
+    rule = Stop(utility=0.895)
+    values = (0.1, 0.2, 0.3, 0.4, 0.45, *[0.9] * 16)
     search = Search(utility=rule.utility)
     ends = [search.trial(number, value) for number, value in enumerate(values)]
     assert ends == [None] * 20 + [UTILITY]
@@ -297,7 +299,8 @@ def test_ending_counts_requested_configs_beyond_the_number_of_samples(begun_afte
     ],
 )
 def test_ending_without_a_usable_trial_is_failed(trials, reason, status):
-    search, stop = Search(), StopRequest(None)
+    search = Search()
+    stop = StopRequest(None)
     stop.reason = reason
     for number, end in enumerate(trials):
         if end == "failed":

@@ -19,7 +19,9 @@ class Strategy(Searcher):
 
     def __init__(self, count=None):
         super().__init__()
-        self.busy, self.count, self.calls = False, count, []
+        self.busy = False
+        self.count = count
+        self.calls = []
 
     def suggest(self, trial_id):
         if self.count is not None and int(trial_id) >= self.count:
@@ -167,7 +169,8 @@ def test_replay_goes_on_as_if_uninterrupted(strategy):
 
 @pytest.mark.parametrize("status", ["completed", "failed"])
 def test_strategy_learns_from_a_trial_that_goes_on_after_its_end(status):
-    live, events = searcher("bohb"), []
+    live = searcher("bohb")
+    events = []
     run(searcher("bohb"), range(12), events)
     error = {"error": {"kind": "nan", "message": "m"}} if status == "failed" else {}
     events[-1] = {**events[-1], "status": status, **error}

@@ -40,7 +40,10 @@ class Trials:
 
     def __init__(self, folder, *, call=None):
         self.folder = folder
-        self.seen, self.settled, self.leaving, self.is_over = [], [], {}, False
+        self.seen = []
+        self.settled = []
+        self.leaving = {}
+        self.is_over = False
         self.journal = Journal.open(folder, clock=Clock())
         changes = {"objective": {"metric": "val_loss"}, "timeouts": {"report_s": 60}}
         changed = Results(folder).spec.replace(scheduler={"max_t": 3}, **changes)
@@ -50,7 +53,8 @@ class Trials:
         driver.journal_start(resumed=False)
         driver.observers = [self.seen.append]
         driver.begin([], fits=lambda: 1)
-        self.stopped, self.history = driver.scheduler.stopped, driver.history
+        self.stopped = driver.scheduler.stopped
+        self.history = driver.history
         driver.is_over = lambda: self.is_over
         driver.steering.leaving = self.leaving.get
         driver.queue.retry = lambda trial: self.settled.append((trial.trial_id, True))
@@ -108,7 +112,8 @@ class Worker:
     """An actor that answers `save_now`."""
 
     def __init__(self, answer, monkeypatch):
-        self.answer, self.calls = answer, 0
+        self.answer = answer
+        self.calls = 0
         self.save_now = SimpleNamespace(remote=lambda: self)
         monkeypatch.setattr(ray, "get", self.get)
 
@@ -324,14 +329,17 @@ def test_unfinished_keeps_a_whole_trial_whose_code_runs_on(trials, runs_on):
 @pytest.fixture
 def waiting(caplog):
     """Lets a search be in a state until a moment; returns what has been logged by then."""
-    now, reasons, calls = [0.0], ["too little"], []
+    now = [0.0]
+    reasons = ["too little"]
+    calls = []
 
     def why():
         calls.append(now[0])
         return reasons[0] if reasons else None
 
     workers = [0]
-    output, shown = [], []
+    output = []
+    shown = []
     callback = Waiting(
         why,
         starting=lambda: workers[0],

@@ -135,7 +135,8 @@ USER_TOKEN = "0123456789abcdef" * 4
 
 def test_token_of_is_a_new_one_or_that_of_the_environment_once(monkeypatch):
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
-    first, second = token_of(), token_of()
+    first = token_of()
+    second = token_of()
     assert first != second
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", first)
     monkeypatch.setenv(TOKEN_VARIABLE, USER_TOKEN)

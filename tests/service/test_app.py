@@ -233,7 +233,8 @@ def test_request_that_the_end_of_the_server_cuts_short_is_to_be_sent_again(capfd
 
 @pytest.mark.slow
 def test_serve_over_tls_until_interrupted(tmp_path):
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    cert = tmp_path / "cert.pem"
+    key = tmp_path / "key.pem"
     made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
     subprocess.run(
         ["openssl", *made, "-keyout", key, "-out", cert], check=True, capture_output=True

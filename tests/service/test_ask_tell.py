@@ -162,7 +162,9 @@ def test_request_during_close_can_be_repeated(url, tmp_path, monkeypatch, verb):
     trial = f"{url}/trials/{posted(f'{url}/suggest', {})[2]['trial']['trial_id']}"
     report = {"epoch": 1, "metrics": {"val_loss": 0.5}}
     body, done = {"report": (report, (False, "running")), "complete": ({}, (True, "failed"))}[verb]
-    arrived, is_closed, call = threading.Event(), threading.Event(), getattr(AskTell, verb)
+    arrived = threading.Event()
+    is_closed = threading.Event()
+    call = getattr(AskTell, verb)
 
     def late(self, *arguments, **options):
         arrived.set()
@@ -188,7 +190,9 @@ def test_suggestions_that_wait_at_the_end_of_the_server_record_nothing(tmp_path,
     """The first waits for its searcher, the others for the first."""
     searches = Searches(str(tmp_path))
     searches.create(SPEC)
-    began, may_end, suggest = threading.Event(), threading.Event(), ask_tell._Trials.next
+    began = threading.Event()
+    may_end = threading.Event()
+    suggest = ask_tell._Trials.next
 
     def slow(self, client):
         began.set()

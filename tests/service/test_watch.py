@@ -39,7 +39,8 @@ def test_all_equals_list_experiments(tmp_path):
 
 def test_look_reads_changed_experiments_only(tmp_path, clock):
     ended(tmp_path / "a", [0.5])
-    writer, reads = Writer(make_folder(tmp_path / "b")), Reads()
+    writer = Writer(make_folder(tmp_path / "b"))
+    reads = Reads()
     experiments = Experiments(str(tmp_path), clock=clock, list_one=reads)
     experiments.all()
     assert sorted(reads) == ["a", "b"]

@@ -158,7 +158,8 @@ def of_a_script():
     def script(config: dict[str, Any]) -> float:
         return 3 * float(config["lr"])
 
-    script.__module__, script.__qualname__ = "__main__", "script"
+    script.__module__ = "__main__"
+    script.__qualname__ = "script"
     return script
 
 

@@ -114,7 +114,8 @@ ON_SYSTEMS = {
 @pytest.mark.parametrize(("groups", "files", "cpus", "memory"), ON_SYSTEMS.values(), ids=ON_SYSTEMS)
 def test_cpu_limit_is_the_tightest_on_the_path(play, groups, files, cpus, memory):
     root = play(groups, files)
-    limit, limited = cpu_limit(root), memory_limit(root)
+    limit = cpu_limit(root)
+    limited = memory_limit(root)
     folder = root / "sys/fs/cgroup"
     assert (limit and (limit.amount, limit.file)) == (cpus and (cpus[0], folder / cpus[1]))
     got = limited and (limited[0].amount, limited[1], limited[0].file)

@@ -41,7 +41,9 @@ def a_function(num_classes):
 
 class TestAFunction(ModelContract):
     network = a_function
-    in_channels, image_size, num_classes = 1, 8, 3
+    in_channels = 1
+    image_size = 8
+    num_classes = 3
 
 
 class Mixing(Net):

@@ -31,7 +31,8 @@ from tuner.trial.checkpoints import (
 
 STATE = {"model": {"w": torch.arange(3.0)}, "epoch": 2}
 
-EPOCH_S, WRITE_S = 0.2, 0.05
+EPOCH_S = 0.2
+WRITE_S = 0.05
 LOWEST = Objective()
 
 
@@ -90,7 +91,8 @@ def test_fill_copies_a_folder(store, tmp_path):
 
 @pytest.mark.parametrize("is_file", [True, False])
 def test_save_follows_no_link(store, tmp_path, is_file):
-    outside, source = tmp_path / "outside", tmp_path / "given"
+    outside = tmp_path / "outside"
+    source = tmp_path / "given"
     for folder in (outside / "1", source):
         folder.mkdir(parents=True)
         (folder / "kept").write_text("1")
@@ -103,7 +105,8 @@ def test_save_follows_no_link(store, tmp_path, is_file):
 
 
 def test_save_replaces_a_link_that_has_the_name_of_its_partial_file(store, tmp_path):
-    target, partial = tmp_path / "target", tmp_path / "trials/00003/checkpoints/1/state.partial"
+    target = tmp_path / "target"
+    partial = tmp_path / "trials/00003/checkpoints/1/state.partial"
     target.write_text("kept")
     partial.parent.mkdir(parents=True)
     partial.symlink_to(target)
@@ -316,7 +319,9 @@ class Gated:
 
     def __init__(self, folder):
         self.store = CheckpointStore(folder, "00000")
-        self.begun, self.go, self.error = Event(), Event(), None
+        self.begun = Event()
+        self.go = Event()
+        self.error = None
 
     def save(self, epoch, state):
         self.begun.set()

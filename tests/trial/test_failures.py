@@ -198,7 +198,8 @@ def test_check_report_of_recursive_mapping_fails(names):
 
 
 def test_largest_report_fits_a_journal_line():
-    name, number = "\N{PILE OF POO}" * LONGEST_NAME, -2.2250738585072014e-308
+    name = "\N{PILE OF POO}" * LONGEST_NAME
+    number = -2.2250738585072014e-308
     assert MOST_METRICS * len(json.dumps({name: number})) < LONGEST - (1 << 20)
 
 

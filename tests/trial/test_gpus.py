@@ -81,7 +81,8 @@ def hold(tmp_path):
 
 
 def test_take_waits_for_a_gpu_that_is_in_use(hold):
-    first, second = hold(1), hold(1)
+    first = hold(1)
+    second = hold(1)
     had = first.gpus
     assert {had, second.gpus} == {"2", "3"}
     third = hold(1)

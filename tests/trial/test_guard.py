@@ -120,7 +120,8 @@ def end(child):
 def test_children_end_only_those_started_after_begin(children):
     before = start()
     children.begin()
-    after, detached = start(), start(start_new_session=True)
+    after = start()
+    detached = start(start_new_session=True)
     assert children.end() == 2
     assert [after.wait(), detached.wait()] == [-signal.SIGKILL] * 2
     assert before.poll() is None

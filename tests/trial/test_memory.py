@@ -154,9 +154,11 @@ def test_free_and_all_respects_control_group_limit(limit, counts):
 
 
 def test_watched_ends_the_largest_worker_and_writes_a_note(worker, tmp_path, monkeypatch):
-    idle, large = worker("ray::IDLE", 300), worker("ray::LearnerTrial.step", 200)
+    idle = worker("ray::IDLE", 300)
+    large = worker("ray::LearnerTrial.step", 200)
     agent = worker("ray::RuntimeEnvAgent", 300)
-    other, small = worker("python", 400), worker("ray::LearnerTrial.step", 20)
+    other = worker("python", 400)
+    small = worker("ray::LearnerTrial.step", 20)
     pids = [process.pid for process in (idle, agent, large, other, small)]
     free = [2 * GIB]
     measured = Semaphore(0)

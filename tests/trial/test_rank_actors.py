@@ -16,7 +16,8 @@ from tuner.trial.rank_actors import RankGroup, sendable_errors
 
 @pytest.mark.parametrize("ended", [True, False])
 def test_close_warns_of_a_rank_that_does_not_end(monkeypatch, tmp_path, capsys, ended):
-    group, killed = RankGroup(context(tmp_path, ranks=2)), []
+    group = RankGroup(context(tmp_path, ranks=2))
+    killed = []
     group._ranks = ["first", "second"]
     monkeypatch.setattr(ray, "kill", killed.append)
     monkeypatch.setattr(ray_compat, "has_ended", lambda rank, timeout_s: ended)

@@ -60,7 +60,8 @@ def test_script_is_paused_after_a_printed_report(start):
     line = "print('{\"steps\": %d}' % n); time.sleep(2); open(str(n), 'w')"
     running = start(f"import time\nfor n in range(2): {line}")
     assert running.next_report() == ({"steps": 0}, None)
-    process, deadline = psutil.Process(running._process.pid), time.monotonic() + 10
+    process = psutil.Process(running._process.pid)
+    deadline = time.monotonic() + 10
     while process.status() != psutil.STATUS_STOPPED:
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -30,7 +30,8 @@ def test_host_copy_shares_nothing():
 class Tied(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.first, self.second = torch.nn.Linear(99, 99), torch.nn.Linear(99, 99)
+        self.first = torch.nn.Linear(99, 99)
+        self.second = torch.nn.Linear(99, 99)
         self.second.weight = self.first.weight
 
 

@@ -55,7 +55,8 @@ assert leftovers.clear() is None
 
 
 def test_remember_numerics_restores_both_names():
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    matmul = torch.backends.cuda.matmul
+    cudnn = torch.backends.cudnn
 
     def present():
         newer = [getattr(part, "fp32_precision", None) for part in (matmul, cudnn.conv, cudnn.rnn)]
@@ -67,7 +68,8 @@ def test_remember_numerics_restores_both_names():
     put_back()
     assert present() == before
     if hasattr(matmul, "fp32_precision"):
-        matmul.fp32_precision, cudnn.conv.fp32_precision = "tf32", "ieee"
+        matmul.fp32_precision = "tf32"
+        cudnn.conv.fp32_precision = "ieee"
         again = remember_numerics()  # the older names cannot be read now
         again()
         put_back()
@@ -77,9 +79,11 @@ def test_remember_numerics_restores_both_names():
 @pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="torch before 2.9")
 @pytest.mark.parametrize("allowed", [True, False])
 def test_tf32_after_use_of_newer_name(allowed):
-    matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn.conv
+    matmul = torch.backends.cuda.matmul
+    conv = torch.backends.cudnn.conv
     put_back = remember_numerics()
-    matmul.fp32_precision, conv.fp32_precision = "tf32", "ieee"
+    matmul.fp32_precision = "tf32"
+    conv.fp32_precision = "ieee"
     with pytest.raises(RuntimeError):
         _ = matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     with computing(tf32=allowed, tries_convolutions=False):

@@ -114,7 +114,8 @@ def checkpoints(result):
 
 def test_checkpoint_written_beside_training_comes_with_a_later_report(make, tmp_path):
     trial = make(epochs=4, **SAVE_ALL)
-    first, second = trial.train(), trial.train()
+    first = trial.train()
+    second = trial.train()
     assert (checkpoints(first), first[REPORT]["is_saved"]) == ([1], True)
     assert (checkpoints(second), second[REPORT]["is_saved"]) == ([], False)
     trial._workers._writer._writing.result(60)
@@ -253,7 +254,8 @@ def test_trial_continues_from_a_checkpoint(make):
 
 def test_report_of_done_ends_the_trial(make, tmp_path):
     trial = make({"does": "has enough"})
-    first, last = trial.train(), trial.train()
+    first = trial.train()
+    last = trial.train()
     assert [first["done"], last["done"]] == [False, True]
     assert "done" not in first[REPORT]
     assert last[REPORT]["done"] is True

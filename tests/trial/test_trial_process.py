@@ -155,7 +155,9 @@ def test_clear_ends_a_child_left_running(monkeypatch, release, reason):
 
 
 def test_networks_compile_once_per_trial():
-    compiled, counts, config = [], [], importlib.import_module("torch._dynamo.config")
+    compiled = []
+    counts = []
+    config = importlib.import_module("torch._dynamo.config")
 
     def backend(graph, inputs):
         compiled.append(graph)
@@ -292,7 +294,8 @@ def test_trial_log_that_cannot_be_opened_raises_storage_error(snapshot, tmp_path
 
 @pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/log.txt"])
 def test_trial_log_follows_no_link(tmp_path, name):
-    target, link = tmp_path / "target", tmp_path / "x" / name
+    target = tmp_path / "target"
+    link = tmp_path / "x" / name
     target.mkdir() if name != "trials/00001/log.txt" else target.write_text("kept")
     link.parent.mkdir(parents=True)
     link.symlink_to(target)

@@ -94,7 +94,8 @@ class Careless(Counter):
 
 
 def numerics():
-    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    cudnn = torch.backends.cudnn
+    matmul = torch.backends.cuda.matmul
     return (
         *(torch.get_default_dtype(), torch.get_float32_matmul_precision()),
         *(matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark),

@@ -96,7 +96,8 @@ class Experts(Plain):
         self.experts = nn.ModuleList(nn.Linear(num_classes, num_classes) for _ in range(3))
 
     def forward(self, x):
-        logits, brightness = super().forward(x), x.mean((1, 2, 3))
+        logits = super().forward(x)
+        brightness = x.mean((1, 2, 3))
         chosen = (brightness > -0.7).long() + (brightness > 0).long()
         for number, expert in enumerate(self.experts):
             if len(rows := (chosen == number).nonzero().flatten()):

@@ -23,7 +23,8 @@ class Group:
     """Two ranks, which run one case after another; `folder` is for their files."""
 
     def __init__(self, folder):
-        self._folder, self._started = folder, 0
+        self._folder = folder
+        self._started = 0
         self._start()
 
     def _start(self):
@@ -31,7 +32,8 @@ class Group:
         context = multiprocessing.get_context(forked.METHOD)
         self._started += 1
         rendezvous = f"file://{self._folder}/rendezvous{self._started}"
-        self._pipes, self._processes = [], []
+        self._pipes = []
+        self._processes = []
         for rank in range(WORLD_SIZE):
             ours, theirs = context.Pipe()
             arguments = (theirs, rank, rendezvous, self._folder)

@@ -75,7 +75,8 @@ def test_draw_of_another_augmentation_keeps_the_others():
 def test_windows_of_resized_crops_have_the_areas_and_ratios_of_the_paper(scale, seed):
     window_N4 = draws_of(500, 8, Augmentation(crop_scale=scale), seed).window_N4
     top_N, left_N, height_N, width_N = window_N4.double().unbind(1)
-    area_N, ratio_N = height_N * width_N, width_N / height_N
+    area_N = height_N * width_N
+    ratio_N = width_N / height_N
     assert window_N4.min() >= 0
     assert max((top_N + height_N).max(), (left_N + width_N).max()) <= 1 + 1e-6
     assert scale - 1e-6 <= area_N.min() <= area_N.max() <= 1
@@ -138,7 +139,8 @@ def test_mixup_blends_images_by_a_beta_distribution():
 
 def test_cutmix_share_is_the_area_outside_the_cut():
     mixes = mixes_of(Augmentation(cutmix=1.0), 2000)
-    height_N, width_N = mixes.bottom_N - mixes.top_N, mixes.right_N - mixes.left_N
+    height_N = mixes.bottom_N - mixes.top_N
+    width_N = mixes.right_N - mixes.left_N
     for first_N, end_N in ((mixes.top_N, mixes.bottom_N), (mixes.left_N, mixes.right_N)):
         assert first_N.min() >= 0
         assert end_N.max() <= SIZE
@@ -172,7 +174,8 @@ def test_mix_of_a_batch_equals_each_image_alone():
         expected[partner_labels_N[n]] += 1 - mixes.share_N[n]
         assert torch.allclose(shares_NK[n], expected)
         # The share of the label is the image's share of the pixels
-        white, black = torch.ones(1, 1, SIZE, SIZE), torch.zeros(1, 1, SIZE, SIZE)
+        white = torch.ones(1, 1, SIZE, SIZE)
+        black = torch.zeros(1, 1, SIZE, SIZE)
         (pixels, _) = mix((white, labels_N[:1]), (black, labels_N[:1]), mixes.at([n]), classes=4)
         assert pixels.mean().item() == pytest.approx(mixes.share_N[n].item(), abs=1e-6)
 
@@ -196,7 +199,8 @@ def test_partner_is_the_next_image_of_the_epoch(augmentation):
     planned, batcher = epoch_of(augmentation)
     plain, batcher_alone = epoch_of(augmentation.model_copy(update={"mixup": 0.0, "cutmix": 0.0}))
     assert torch.equal(planned.order_N, plain.order_N)  # mixing leaves the other draws alone
-    count, every = len(planned.order_N), slice(0, None)
+    count = len(planned.order_N)
+    every = slice(0, None)
     x_NCHW, labels_N = batcher_alone.training_batch(plain, every)
     following = torch.arange(1, count + 1) % count
     partners = x_NCHW[following], labels_N[following]

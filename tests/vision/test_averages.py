@@ -13,7 +13,8 @@ def tensors(model):
 
 def test_weight_average_decay_grows_to_its_setting():
     weight = torch.zeros(2, dtype=torch.float64)
-    average, expected = WeightAverage(lambda: [weight], decay=0.3), 0.0
+    average = WeightAverage(lambda: [weight], decay=0.3)
+    expected = 0.0
     for n in range(6):
         weight.fill_(n + 1)
         average.update()

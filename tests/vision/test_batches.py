@@ -45,7 +45,8 @@ def test_batches_of_images_on_the_host_use_pinned_memory(images, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
     meta = torch.device("meta")  # stands for a GPU: it has shapes and a place, no values
     batcher = Batcher(images, dtype=torch.float32, augmentation=Augmentation(), device=meta)
-    rows, shape = torch.arange(20), {"image_size": 32, "augmentation": Augmentation()}
+    rows = torch.arange(20)
+    shape = {"image_size": 32, "augmentation": Augmentation()}
     epoch = plan_epoch(rows, seed=0, epoch=0, **shape, device=meta, home=CPU)
     assert (epoch.order_N.device, epoch.draws.flip_N.device) == (CPU, meta)
     for x, labels in (batcher.training_batch(epoch, slice(4)), batcher.batch(rows[:4])):
@@ -57,7 +58,8 @@ def test_batches_of_images_on_the_host_use_pinned_memory(images, monkeypatch):
 
 
 def test_image_set_keeps_two_sets():
-    first, second = tiny(split_seed=0), tiny(split_seed=1)
+    first = tiny(split_seed=0)
+    second = tiny(split_seed=1)
     assert tiny(split_seed=0) is first
     assert tiny(split_seed=1) is second
     tiny(split_seed=2)

@@ -62,7 +62,8 @@ def averaged(rank):
     both.grad = torch.full_like(both, 1.0 + rank)
     turned.grad = torch.full_like(turned, 1j * rank)
     if rank == 1:
-        second.grad, empty.grad = torch.full_like(second, 6.0), torch.empty_like(empty)
+        second.grad = torch.full_like(second, 6.0)
+        empty.grad = torch.empty_like(empty)
     Ranks(rank, 2, CPU).average_gradients(parameters)
     assert none.grad is None
     return [p.grad for p in (both, second, empty, turned)]

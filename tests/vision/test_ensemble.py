@@ -66,7 +66,8 @@ def test_average_is_the_mean_and_between_the_members(values):
 
 
 def test_renewed_norms_are_those_whose_statistics_differ():
-    first, second = weights(plan(), 0), weights(plan(), 1)
+    first = weights(plan(), 0)
+    second = weights(plan(), 1)
     names = [name for name in first if name.endswith(".running_mean")]
     assert renewed_norms([first, second]) == []
     second[names[0]] += 1

@@ -75,7 +75,8 @@ def plan(*, seed=0, epoch=0, augmentation=None, rows=range(100, 150)):
 def test_micro_shards_hold_all_images_in_equally_many_parts_on_every_rank(
     count, batch_size, world_size, size
 ):
-    counted, numbers = [], []
+    counted = []
+    numbers = []
     for rank in range(world_size):
         of_rank = []
         for shard in shards(count, batch_size=batch_size, rank=rank, world_size=world_size):

@@ -39,7 +39,8 @@ def both(values):
     values = {"dataset": "digits", **values}
     learner = ImageClassifier({}, {**values, "epochs": 1, "seed": 3})
     learner.step()
-    device, settings = torch.device("cpu"), ClassifierSettings(**values)
+    device = torch.device("cpu")
+    settings = ClassifierSettings(**values)
     images = image_set(DataChoice("digits"), device)
     plan = blueprint_of(settings, images.info)
     model = plan.initial()

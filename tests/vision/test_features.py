@@ -62,7 +62,8 @@ def test_a_head_that_trains_alone_is_the_head_of_the_frozen_network(weights):
     complete = with_backbone(state, settings, plan)["model"]
     network = ImageClassifier({}, {**DIGITS, "test_time_flip": True})
     network.model.load_state_dict(complete)
-    measured, expected = learner.test(), network.test()
+    measured = learner.test()
+    expected = network.test()
     assert measured["test_accuracy"] == expected["test_accuracy"]
     assert measured["test_loss"] == pytest.approx(expected["test_loss"], rel=1e-5)
 
@@ -75,7 +76,8 @@ def test_a_head_continues_from_its_state_bit_for_bit(weights, settings):
     learner.step()
     resumed = head_of_digits(weights, **settings)
     resumed.load_state_dict(learner.state_dict())
-    expected, measured = learner.step(), resumed.step()
+    expected = learner.step()
+    measured = resumed.step()
     measured_in_time = ("images_per_s", "epoch_s")
     assert {n: v for n, v in measured.items() if n not in measured_in_time} == {
         n: v for n, v in expected.items() if n not in measured_in_time
@@ -143,7 +145,8 @@ def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
     images = learner._data
     x_NF = learner._features().views_NVF[:, 0]
     labels_N = images.labels_N.numpy()
-    train_N, held_out_N = images.splits["train"], images.splits["validation"]
+    train_N = images.splits["train"]
+    held_out_N = images.splits["validation"]
     mean_F, std_F = features._scale_of(x_NF[train_N])
     z_NF = ((x_NF - mean_F) / std_F).double().numpy()
     strength = 1 / (0.03 * len(train_N))
@@ -191,7 +194,8 @@ def test_crops_of_the_training_images_are_fitted_and_never_measured(weights, sto
     crops = {"crops_per_image": 3, "crop_scale": 0.5}
     cropped = regressed_head(weights, weight_decay=0.03, **crops)
     plain = regressed_head(weights, weight_decay=0.03)
-    own, expected = cropped._features(), plain._features()
+    own = cropped._features()
+    expected = plain._features()
     assert own.views_NVF.shape == (1797, 2, 32)
     assert torch.equal(own.views_NVF, expected.views_NVF)
     assert own.crops_NVF.shape == (1797, 3, 32)
@@ -206,7 +210,8 @@ def test_crops_of_the_training_images_are_fitted_and_never_measured(weights, sto
 
 
 def test_features_are_the_same_in_any_number_of_threads(weights, monkeypatch):
-    one, four = ([], [])
+    one = []
+    four = []
     for found, count in ((one, 1), (four, 4)):
         monkeypatch.setattr(features, "usable_cpus", lambda count=count: count)
         monkeypatch.setenv("TUNER_DATA", f"{os.environ['TUNER_DATA']}-{count}")
@@ -244,7 +249,8 @@ def test_a_head_of_weights_that_have_changed_cannot_be_completed(snapshot, weigh
     copy.write_bytes(weights.read_bytes())
     learner = head_of_digits(copy)
     learner.step()
-    state, settings = learner.state_dict(), learner._settings
+    state = learner.state_dict()
+    settings = learner._settings
     state_of_others = ImageClassifier({}, DIGITS).model.state_dict()
     save_file({name: tensor.contiguous() for name, tensor in state_of_others.items()}, copy)
     with snapshot.raises(CheckpointError):
@@ -254,7 +260,8 @@ def test_a_head_of_weights_that_have_changed_cannot_be_completed(snapshot, weigh
 def test_a_head_is_completed_by_the_weights_that_it_was_trained_on(tmp_path, monkeypatch):
     """A newer file of the network's weights may have been fetched since."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    model, folder = "torchvision:mobilenet_v3_small", hub_folder()
+    model = "torchvision:mobilenet_v3_small"
+    folder = hub_folder()
     folder.mkdir(parents=True)
     files = []
     for number in range(2):
@@ -271,7 +278,8 @@ def test_a_head_is_completed_by_the_weights_that_it_was_trained_on(tmp_path, mon
     settings = {"model": model, "pretrained": True, "train_layers": "head"}
     learner = ImageClassifier({}, {**DIGITS, "width": None, **settings})
     learner.step()
-    state, searched = learner.state_dict(), learner._settings
+    state = learner.state_dict()
+    searched = learner._settings
     expected = torch.load(known[1].path)["features.0.1.weight"]
     newer.rename(known[0].path)
     complete = with_backbone(state, searched, learner._plan)

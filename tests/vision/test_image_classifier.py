@@ -81,7 +81,8 @@ def tiny(*, seed=0, **settings):
 
 def test_step_reports_parameters_and_requested_latency():
     learner = tiny(latency=True)
-    report, again = learner.step(), learner.step()
+    report = learner.step()
+    again = learner.step()
     assert report["parameters"] == sum(p.numel() for p in learner.model.parameters())
     assert 0 < report["latency_ms"] == again["latency_ms"]
     assert "latency_ms" in learner.metrics
@@ -147,7 +148,8 @@ def test_load_state_dict_of_a_longer_trial_stretches_the_schedule(schedule, warm
     settings = {"lr": 0.1, "lr_schedule": schedule, "warmup_epochs": warmup_epochs}
     learner = tiny(epochs=6, **settings)
     complete = [learner.step()["lr"] for _ in range(6)]
-    short, longer = tiny(epochs=3, **settings), tiny(epochs=6, **settings)
+    short = tiny(epochs=3, **settings)
+    longer = tiny(epochs=6, **settings)
     short.step()
     longer.load_state_dict(short.state_dict())
     assert [longer.step()["lr"] for _ in range(5)] == pytest.approx(complete[1:])

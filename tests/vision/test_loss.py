@@ -59,7 +59,8 @@ def test_only_the_training_loss_is_smoothed_and_weighted():
 def test_training_loss_of_shares_is_their_weighted_sum(weights_K):
     loss = CrossEntropy(torch.float32, smoothing=0.1, weights_K=weights_K)
     other_N = torch.tensor([2, 1])
-    first_NK, second_NK = F.one_hot(LABELS2_N, 3), F.one_hot(other_N, 3)
+    first_NK = F.one_hot(LABELS2_N, 3)
+    second_NK = F.one_hot(other_N, 3)
     mixed = loss.training(LOGITS2_NK, 0.3 * first_NK + 0.7 * second_NK)
     parts = [loss.training(LOGITS2_NK, labels) for labels in (LABELS2_N, other_N)]
     assert mixed.item() == pytest.approx(0.3 * parts[0].item() + 0.7 * parts[1].item())

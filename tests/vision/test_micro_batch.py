@@ -31,7 +31,8 @@ def micro_batch(size=100, **more):
 
 
 def fill(model):
-    model.x[0], model.sliced[:] = 9, 9
+    model.x[0] = 9
+    model.sliced[:] = 9
 
 
 def replace(model):
@@ -109,7 +110,8 @@ def test_run_frees_a_failed_attempt_before_the_next():
 
 @pytest.mark.parametrize("rehearses", [False, True])
 def test_failed_attempts_and_rehearsals_restore_buffers_and_random_state(rehearses):
-    norm, drawn = torch.nn.BatchNorm1d(2), []
+    norm = torch.nn.BatchNorm1d(2)
+    drawn = []
 
     def attempt(size):
         drawn.append(torch.rand(1).item())
@@ -202,7 +204,8 @@ def test_evaluation_short_of_memory_continues_in_parts(monkeypatch, capsys):
 @pytest.mark.gpu
 def test_step_recovers_from_a_real_cuda_out_of_memory():
     """The limit is on what is reserved: segments that torch keeps, and cuBLAS' workspace."""
-    device, large = torch.device("cuda"), {**EXACT, "width": 64, "batch_size": 49}
+    device = torch.device("cuda")
+    large = {**EXACT, "width": 64, "batch_size": 49}
     ImageClassifier({}, large, device=device).step()  # what is made once and kept
     gc.collect()
     torch.cuda.empty_cache()

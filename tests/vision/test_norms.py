@@ -34,7 +34,8 @@ def as_one(rank):
 
 def out_of_memory_on_rank_1(rank):
     with norms_over_ranks.on_the_host():
-        made, failures = learner(rank, 2), []
+        made = learner(rank, 2)
+        failures = []
         if rank == 1:
             # In the second layer of norms: the other rank is then within its forward pass
             short_of_memory(made, 3, failures, shared_norms(made.model)[1])
@@ -63,7 +64,8 @@ def test_out_of_memory_within_a_norm_is_agreed_among_ranks(results):
 
 def test_shared_over_ranks_keeps_names_and_parameters():
     model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Sequential(nn.BatchNorm2d(4)))
-    weights, names = list(model.parameters()), list(model.state_dict())
+    weights = list(model.parameters())
+    names = list(model.state_dict())
     shared = shared_over_ranks(model)
     assert list(shared.state_dict()) == names
     assert all(a is b for a, b in zip(shared.parameters(), weights, strict=True))
@@ -84,7 +86,8 @@ class RenamedNorm(nn.BatchNorm2d):
 def test_shared_over_ranks_leaves_layers_that_compute_more_than_batch_norm():
     twice = RenamedNorm(4)
     model = nn.Sequential(nn.BatchNorm2d(4), ActivatedNorm(4), twice, nn.Sequential(twice))
-    names, weights = list(model.state_dict()), list(model.parameters())
+    names = list(model.state_dict())
+    weights = list(model.parameters())
     x_NCHW = torch.randn(8, 4, 3, 3)
     expected = model.eval()(x_NCHW)
     shared = shared_over_ranks(model)

@@ -16,7 +16,8 @@ from tuner.vision.settings import ClassifierSettings
 
 
 def layers():
-    first, last = nn.Conv2d(1, 4, 3), nn.Linear(6, 2)
+    first = nn.Conv2d(1, 4, 3)
+    last = nn.Linear(6, 2)
     hidden = nn.Conv2d(4, 6, 3, bias=False), nn.BatchNorm2d(6), nn.Conv2d(6, 6, 1)
     return nn.Sequential(first, *hidden, nn.AdaptiveMaxPool2d(1), nn.Flatten(), last)
 
@@ -55,7 +56,8 @@ def test_muon_treats_each_filter_as_a_row(layout):
 
 def test_muon_leaves_other_layers_to_sgd():
     torch.manual_seed(0)
-    ours, theirs = layers(), layers()
+    ours = layers()
+    theirs = layers()
     theirs.load_state_dict(ours.state_dict())
     same = {"lr": 0.3, "momentum": 0.8, "weight_decay": 0.01}
     for model, name in ((ours, "muon"), (theirs, "sgdw")):
@@ -169,7 +171,8 @@ def test_sgd_has_no_momentum_after_a_first_step_that_overflows(monkeypatch):
     """torch's fused SGD leaves it as the memory was."""
     monkeypatch.setattr(torch, "empty_like", lambda like: torch.full_like(like, math.nan))
     model = nn.Linear(2, 1)
-    optimizer, scaler = build_optimizer(ClassifierSettings(), model), torch.amp.GradScaler("cpu")
+    optimizer = build_optimizer(ClassifierSettings(), model)
+    scaler = torch.amp.GradScaler("cpu")
     for gradient in (math.inf, 1.0):
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, gradient)

@@ -120,7 +120,8 @@ def test_test_of_a_state_uses_the_precision_of_its_training(runs_on):
     """As where a search trained on CPUs, and its best trial is evaluated on a GPU."""
     runs_on(ALL)
     plain, half = (ImageClassifier({"precision": p}, TINY) for p in ("float32", "bf16"))
-    plain_state, half_state = plain.state_dict(), half.state_dict()
+    plain_state = plain.state_dict()
+    half_state = half.state_dict()
     half.load_state_dict(plain_state)
     assert dtypes_of_a_test(half) == {torch.float32}
     plain.load_state_dict(half_state)

@@ -123,7 +123,8 @@ def test_metrics_adds_reports_of_both_splits():
 
 def test_compile_gives_the_same_training(monkeypatch):
     # Traced and differentiated as ever, but not turned into C++, which takes 20 seconds.
-    compiled, compile_with = [], partial(torch.compile, backend="aot_eager")
+    compiled = []
+    compile_with = partial(torch.compile, backend="aot_eager")
     monkeypatch.setattr(torch, "compile", lambda m: compiled.append(m) or compile_with(m))
     settings = {**TINY, "batch_size": 49}
     learner = ImageClassifier({**WHOLE, "compile": True}, settings)
@@ -131,7 +132,8 @@ def test_compile_gives_the_same_training(monkeypatch):
     assert compiled == [learner.model]
     assert learner.state_dict()["model"].keys() == plain.state_dict()["model"].keys()
     for _ in range(2):  # the second begins after the averages have been evaluated
-        got, expected = learner.step(), plain.step()
+        got = learner.step()
+        expected = plain.step()
         assert got["train_loss"] == pytest.approx(expected["train_loss"], rel=1e-3)
 
 

@@ -55,7 +55,8 @@ def overlapping(rank):
     """As on CUDA: after one step of agreement the exchange is DistributedDataParallel's."""
     learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
     learner.load_state_dict({**learner.state_dict(), "micro_batch_size": 3})
-    ran, agreed = set(), []
+    ran = set()
+    agreed = []
     hook = register_module_forward_pre_hook(lambda module, inputs: ran.add(type(module)))
     smallest = Ranks.smallest
     Ranks.smallest = lambda self, value: agreed.append(value) or smallest(self, value)

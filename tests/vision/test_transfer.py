@@ -118,7 +118,8 @@ def test_load_weights_of_another_file_raises_and_runs_nothing(
 
 
 def test_start_from_of_other_classes_keeps_the_new_head():
-    source, target = model(classes=100), model(classes=10)
+    source = model(classes=100)
+    target = model(classes=10)
     head = target[3].weight.clone()
     new, unused = start_from(target, source.state_dict(), source="x")
     assert (new, unused) == (["3.weight", "3.bias"], [])
@@ -139,7 +140,8 @@ def test_start_from_names_unused_weights_and_refuses_many(snapshot):
 @pytest.mark.parametrize("channels", [1, 3, 6])
 def test_for_channels_adapts_the_first_convolution(channels):
     """On images whose channels are all the same the first convolution gives what it gave."""
-    colour, other = nn.Conv2d(3, 5, 3, bias=False), nn.Conv2d(channels, 5, 3, bias=False)
+    colour = nn.Conv2d(3, 5, 3, bias=False)
+    other = nn.Conv2d(channels, 5, 3, bias=False)
     adapted = for_channels({"0.weight": colour.weight}, nn.Sequential(other))
     grey = torch.rand(2, 1, 4, 4)
     expected = colour(grey.expand(-1, 3, -1, -1))

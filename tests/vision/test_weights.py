@@ -33,7 +33,8 @@ class Handler(BaseHTTPRequestHandler):
     """Answers with the server's `content` as `length` bytes; `held` back is the second half."""
 
     def do_GET(self):
-        content, half = self.server.content, len(self.server.content) // 2
+        content = self.server.content
+        half = len(self.server.content) // 2
         self.server.paths.append(self.path)
         self.send_response(200 if content else 503)
         self.send_header("Content-Length", str(self.server.length or len(content)))
@@ -49,7 +50,9 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server():
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.content, server.length, server.paths = CONTENT, None, []
+        server.content = CONTENT
+        server.length = None
+        server.paths = []
         server.held = threading.Event()
         server.held.set()
         server.url = f"http://127.0.0.1:{server.server_port}/models"
@@ -95,7 +98,8 @@ def test_known_weights_are_described_as_by_torchvision():
             continue
         theirs = models.get_model_weights(weights.model.removeprefix("torchvision:"))
         member = theirs.IMAGENET1K_V1 if weights.name.endswith("-v1") else theirs.DEFAULT
-        row, transforms = weights.row(), member.transforms()
+        row = weights.row()
+        transforms = member.transforms()
         assert member.url == row["source"]
         assert member.meta["_file_size"] == row["size_mib"]
         assert member.meta["num_params"] == row["parameters"]
@@ -137,7 +141,8 @@ def test_fetch_of_other_or_incomplete_content_keeps_nothing(snapshot, server, fo
     server.content = b"<html>please log in</html>"
     with snapshot.raises(CheckpointError):
         fetch(TINY, source=server.url)
-    server.content, server.length = CONTENT[:-9], len(CONTENT)
+    server.content = CONTENT[:-9]
+    server.length = len(CONTENT)
     with snapshot.raises(CheckpointError):
         fetch(TINY, source=server.url)
     assert files(folder) == []

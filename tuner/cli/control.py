@@ -91,7 +91,8 @@ def _control(
     """The control that was written. Raises UsageError for what is none."""
     from tuner.experiment.control import control_of
 
-    field, written = VERBS[verb].field, VERBS[verb].written
+    field = VERBS[verb].field
+    written = VERBS[verb].written
     if verb != "try":
         if like is not None:
             raise UsageError(f"--like is for try alone, got {verb}")

@@ -145,7 +145,8 @@ def follow_job(cluster: Jobs, job_id: str, address: str) -> int:
             job_id, lambda text: click.echo(click.unstyle(text), nl=False, err=True)
         )
     except KeyboardInterrupt:
-        follow, end = f"{program()} logs --follow", f"{program()} stop"
+        follow = f"{program()} logs --follow"
+        end = f"{program()} stop"
         which = f"{shlex.quote(job_id)} --address {shlex.quote(address)}"
         text = f"the job goes on; follow it: {follow} {which}; end it: {end} {which}"
         click.echo(f"\n{text}", err=True)

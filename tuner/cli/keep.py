@@ -93,13 +93,15 @@ def prune(results: Results, keep: int, dry_run: bool, yes: bool, as_json: bool) 
         trials = amount_of(len(pruned.folders), "trial")
         return f"{printable(results.name)}: checkpoints of {trials}, {size(pruned.freed)}"
 
-    pruned, done = prunable(results, keep=keep), ""
+    pruned = prunable(results, keep=keep)
+    done = ""
     if pruned.folders and not dry_run:
         if results.files.is_driven:  # said before it asks
             raise UsageError(f"{results.name} is running: end it before it is pruned")
         unattended = "prune asks before it removes, and there is no terminal: give --yes"
         ask(f"remove {text(pruned)}?", yes=yes, unattended=unattended)
-        cannot, done = f"cannot prune {results.name}", "removed "
+        cannot = f"cannot prune {results.name}"
+        done = "removed "
         with results.files.undriven(warn), translate_error(UsageError, cannot, of=OSError):
             pruned = prunable(Results(results.folder), keep=keep)  # as it stands by now
             for folder in pruned.folders:

@@ -157,7 +157,8 @@ def _text(measured: dict[str, Any]) -> str:
     )
     from tuner.reporting.experiment_text import warning_lines
 
-    accuracy, confirmed = measured_accuracy(measured), measured.pop("confirmed", {})
+    accuracy = measured_accuracy(measured)
+    confirmed = measured.pop("confirmed", {})
     rows = {
         key: f"{value:.4f}" if isinstance(value, float) else str(value)
         for key, value in {**measured, **confirmed}.items()
@@ -280,7 +281,8 @@ def ls(as_json: bool) -> None:
         return
     rows = [("NAME", "MODEL", "PARAMETERS", "SIZE", "LICENCE", "STATUS")]
     for each in WEIGHTS:
-        size, parameters = f"{each.size_mib:.1f} MiB", f"{each.parameters:,}"
+        size = f"{each.size_mib:.1f} MiB"
+        parameters = f"{each.parameters:,}"
         licence = each.licence.partition(";")[0]
         missing = "can be installed" if each.package else "can be fetched"
         status = "here" if each.is_here else missing
@@ -305,9 +307,11 @@ def fetch(name: str, source: str | None) -> None:
     from tuner.vision.weights import SOURCE, weights_named
     from tuner.vision.weights import fetch as fetch_weights
 
-    chosen, source = weights_named(name), source or SOURCE
+    chosen = weights_named(name)
+    source = source or SOURCE
     if not chosen.is_here:
-        size, licence = f"{chosen.size_mib:.1f} MiB", chosen.licence
+        size = f"{chosen.size_mib:.1f} MiB"
+        licence = chosen.licence
         click.echo(f"downloading {chosen.file}, {size}, from {source} ({licence})", err=True)
     click.echo(str(fetch_weights(chosen, source=source)))
 
@@ -342,7 +346,8 @@ def predict(
         raise UsageError("give --csv or --json, not both")
     export = read_export(folder)
     admit_export(export, trust=trust)
-    files, done = image_files(paths), list[Prediction]()
+    files = image_files(paths)
+    done = list[Prediction]()
     top = min(top, len(export.config.classes))
 
     def readable() -> list[Prediction]:

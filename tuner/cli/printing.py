@@ -54,7 +54,8 @@ def print_outcome(
     except NoUsableTrialError as error:
         shown = "" if as_json else results.why_failed  # by the summary
         click.echo(f"error: {str(error).removesuffix(shown)}", err=True)
-        test, code = None, error.exit_code
+        test = None
+        code = error.exit_code
     if as_json:
         named = {"refit": refit.name} if refit else {}
         click.echo(json_text({**results.show(), **named, "test": with_interval(test)}))

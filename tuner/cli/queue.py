@@ -73,7 +73,8 @@ def ls(storage: str | None, as_json: bool) -> None:
         return
     rows = [["NAME", "USER", "STATUS", "ADDED", ""]]
     for status in statuses:
-        entry, reason = status.entry, status.ended.reason if status.ended else ""
+        entry = status.entry
+        reason = status.ended.reason if status.ended else ""
         cells = (entry.name, entry.user, status.status, moment(entry.added), reason)
         rows.append([*map(printable, cells)])
     click.echo("\n".join(aligned(rows)) if statuses else "the queue is empty")

@@ -87,7 +87,8 @@ def named_experiment(flags: dict[str, Any]) -> tuple[str | None, tuple[str, ...]
 
     Raises UsageError for an EXPERIMENT beside --like or --resume.
     """
-    experiment, assignments = flags["experiment"], flags["assignments"]
+    experiment = flags["experiment"]
+    assignments = flags["assignments"]
     earlier = flags["like"] or flags.get("resume")
     if experiment is None or not (earlier or flags["command"]):
         return experiment, assignments

@@ -105,7 +105,8 @@ class Cluster:
         """
         if not self.is_joined() or capacity(resources, now := self.nodes()).trials:
             return
-        autoscales, lacks = self.autoscales(now), too_large(resources, now)
+        autoscales = self.autoscales(now)
+        lacks = too_large(resources, now)
         if patience_s is None:
             patience_s = PATIENCE_S if autoscales else 0
         do = "ask for less (--cpus, --gpus, --workers), add nodes, or give --wait-for-resources 10m"
@@ -250,7 +251,8 @@ def runtime_env(directory: Path, storage: Path, *, code: bool) -> dict[str, Any]
     settings = {name: os.environ[name] for name in ray_compat.FOR_WORKERS if name in os.environ}
     if not code or ray_compat.IN_A_JOB in os.environ:
         return {"env_vars": settings}
-    directory, storage = directory.resolve(), storage.expanduser().resolve()
+    directory = directory.resolve()
+    storage = storage.expanduser().resolve()
     excludes = []
     if storage != directory and storage.is_relative_to(directory):
         excludes = [f"/{storage.relative_to(directory).as_posix()}/"]

@@ -202,7 +202,8 @@ def entry(experiment: str, directory: Path) -> str:
     path = directory / experiment
     if not path.is_file():
         return experiment
-    inside, top = path.resolve(), directory.resolve()
+    inside = path.resolve()
+    top = directory.resolve()
     if not inside.is_relative_to(top):
         do = f"start {program()} submit in its folder"
         raise UsageError(f"{path} is not below the working directory, which is what is sent: {do}")

@@ -51,7 +51,8 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
 
     with translate_error(ExperimentError, f"Ray needs a folder in {access.TEMPORARY}", of=OSError):
         folder = tempfile.mkdtemp(prefix=access.PREFIX, dir=access.TEMPORARY)
-    mark, notes = guard.new_mark(), Path(folder) / "notes"
+    mark = guard.new_mark()
+    notes = Path(folder) / "notes"
     with translate_error(ExperimentError, _NOT_STARTED, of=OSError):
         notes.mkdir()
         token = access.for_local_ray(Path(folder))
@@ -75,7 +76,8 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
 def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> None:
     import ray
 
-    cpus, (free, _) = quotas.usable_cpus(), memory.free_and_all()
+    cpus = quotas.usable_cpus()
+    (free, _) = memory.free_and_all()
     workers, modules = ready_workers(spec, Machine.here()) if spec else (cpus, [])
     with (
         translate_error(ExperimentError, _NOT_STARTED),

@@ -128,7 +128,8 @@ def shortage(
     Ray 2.60 loses the CPUs of a placement group that is removed while a worker starts in it: a
     search that needs them waits for ever.
     """
-    every, free = nodes(), free_by_node()
+    every = nodes()
+    free = free_by_node()
     left = [
         replace(node, cpus=has.get("CPU", 0.0), gpus=has.get("GPU", 0.0))
         for node in every

@@ -47,7 +47,9 @@ def refuse_unfit(
     module = None if is_by_value(trainable) else trainable.partition(":")[0]
     with marker_in(storage) as marker:
         replies = run(nodes, check_node, marker, module)
-    unreached, apart, without = {}, {}, {}
+    unreached = {}
+    apart = {}
+    without = {}
     for reply in replies:
         if reply.value is None:
             unreached[reply.node.address] = reply.problem
@@ -131,7 +133,8 @@ def _sorted(nodes: Sequence[Node], data: NodeData, run: RunOnEach) -> tuple[list
 
 
 def _download(candidates: Sequence[Node], data: NodeData, run: RunOnEach) -> None:
-    title, problem = data.title, ""
+    title = data.title
+    problem = ""
     for node in candidates:
         before = f" ({problem})" if problem else ""
         notify(f"{title} is on no node: {node.address} downloads it{before}")

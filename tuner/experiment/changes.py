@@ -111,7 +111,8 @@ def changed(
 
     Equal values are no changes. Raises SpecError with every change that a resume cannot make.
     """
-    raw, source = document["spec"], f"the resume of {name}"
+    raw = document["spec"]
+    source = f"the resume of {name}"
     new = {path: _as_recorded(path, value) for path, value in changes.items()}
     new = {path: value for path, value in new.items() if get_at(raw, path) != value}
     if not new:

@@ -81,8 +81,10 @@ class Curve:
             newest = self._take_steady(loss)
         if self.estimate is not None and not newest < self.estimate:  # NaN, of huge losses, is not
             return False
-        self._named, self.estimate = place, newest
-        self._sum, self._weight = self._newest_sum, 1.0
+        self._named = place
+        self.estimate = newest
+        self._sum = self._newest_sum
+        self._weight = 1.0
         return True
 
     def best_of(self, epochs: Iterable[int]) -> int | None:

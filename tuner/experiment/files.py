@@ -230,7 +230,8 @@ def inside(folder: Path, name: str) -> Path:
     relative = PurePosixPath(name)
     path = folder / relative
     try:
-        root, target = folder.resolve(), path.resolve()
+        root = folder.resolve()
+        target = path.resolve()
     except (OSError, RuntimeError, ValueError) as error:  # a loop of links, NUL, half a surrogate
         raise CheckpointError(f"the journal names an impossible path: {name!r}") from error
     stays = target != root and target.is_relative_to(root)

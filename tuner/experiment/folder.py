@@ -172,7 +172,8 @@ class ExperimentFolder:
 
     def write(self, name: str, document: dict[str, Any]) -> None:
         """Write a JSON document atomically. Raises StorageError, and as `check`."""
-        path, data = self.path / name, files.encode(document)
+        path = self.path / name
+        data = files.encode(document)
         self.check(path)
         with translate_error(StorageError, f"cannot write {self.locate(name)}", of=OSError):
             files.replace_file(path, lambda partial: partial.write_bytes(data), lasting=True)

@@ -174,7 +174,8 @@ class History:
 
     def apply(self, event: Event) -> None:
         """Take one event into account, oldest first. An unknown event changes nothing."""
-        kind, time = event["event"], event["time"]
+        kind = event["event"]
+        time = event["time"]
         if kind in OF_TRIALS:
             self._apply_to_trial(event, kind, time)
         elif kind == EXPERIMENT_STARTED:
@@ -183,14 +184,18 @@ class History:
             self.pace = Pace()
             self.started = time if self.started is None else self.started
             self.resumed += event["resumed"]
-            self.status, self.ended = RUNNING, None
+            self.status = RUNNING
+            self.ended = None
             self.ended_by = self.never_started = None
-            self.steered.changes, self.steered.paused = {}, None
+            self.steered.changes = {}
+            self.steered.paused = None
         elif kind == CONTROL:
             self.steered.apply(event)
         elif kind == EXPERIMENT_ENDED:
-            self.status, self.ended = event["status"], time
-            self.ended_by, self.never_started = event.get("reason"), event.get("never_started")
+            self.status = event["status"]
+            self.ended = time
+            self.ended_by = event.get("reason")
+            self.never_started = event.get("never_started")
             unfinished = self.of_status(RUNNING, INTERRUPTED)
             if self.status == COMPLETED or (self.status == FAILED and not unfinished):
                 self.steered.finishing = False
@@ -252,7 +257,8 @@ class History:
         time = event["time"]
         trial.runs.append(Run(time, time))
         trial.error = trial.ended = trial.ended_by = None
-        trial.client, trial.client_left = event.get("client"), False
+        trial.client = event.get("client")
+        trial.client_left = False
         self._set_status(trial, RUNNING)
         if is_new:
             origin = event.get("origin")
@@ -293,7 +299,8 @@ class History:
                 self.leader = self._better(self.leader, trial.best)
 
     def _report(self, trial: TrialRecord, event: Event) -> None:
-        metrics, epoch = self._remembered(event), event["epoch"]
+        metrics = self._remembered(event)
+        epoch = event["epoch"]
         trial.results.append(Report(epoch, event["time"], metrics))
         trial.done = event.get("done") is True
         self.pace.epochs += 1
@@ -318,12 +325,14 @@ class History:
         if curve.epoch is None or curve.loss is None or curve.estimate is None:
             return
         sign = self._sign
-        value, estimate = sign * curve.loss, sign * curve.estimate
+        value = sign * curve.loss
+        estimate = sign * curve.estimate
         trial.best = Best(value, trial.trial_id, curve.epoch, estimate)
 
     def _end(self, trial: TrialRecord, event: Event) -> None:
         self._set_status(trial, event["status"])
-        trial.ended, trial.error = event["time"], None
+        trial.ended = event["time"]
+        trial.error = None
         trial.ended_by = event.get("control")
         trial.done = trial.done or event.get("done") is True
         trial.client_left |= trial.status == FAILED or trial.ended_by is not None
@@ -346,7 +355,8 @@ class History:
         self._reopened.pop(trial.trial_id, None)
         self.counts[trial.status] -= 1
         self.counts[status] += 1
-        had_failed, trial.status = trial.status == FAILED, status
+        had_failed = trial.status == FAILED
+        trial.status = status
         if status == FAILED and self.leader is not None and self.leader.trial_id == trial.trial_id:
             self._find_best_of_all()
         elif had_failed and status != FAILED and trial.best is not None:  # it counts again

@@ -158,7 +158,8 @@ class Journal:
         try:
             self.sync()
         finally:
-            fd, self._fd = self._fd, None
+            fd = self._fd
+            self._fd = None
             with translate_error(JournalError, f"cannot write {self.path}", of=OSError):
                 os.close(fd)
 
@@ -252,6 +253,7 @@ def steady_clock(
     *, not_before: float = 0.0, now: Clock | None = None, elapsed: Clock | None = None
 ) -> Clock:
     """A clock that starts at the machine's time, or `not_before`, and never goes back."""
-    now, elapsed = now or time.time, elapsed or partial(time.clock_gettime, _ELAPSED)
+    now = now or time.time
+    elapsed = elapsed or partial(time.clock_gettime, _ELAPSED)
     offset = max(now(), not_before) - elapsed()
     return lambda: offset + elapsed()

@@ -26,7 +26,8 @@ class LocalSync:
     """For an experiment without an object store."""
 
     def __init__(self, folder: Path, *, every_s: float = 1.0) -> None:
-        self._folder, self._every_s = folder, every_s
+        self._folder = folder
+        self._every_s = every_s
         self._saved: SimpleQueue[Path] = SimpleQueue()
         self._replaced: SimpleQueue[Path] = SimpleQueue()
 

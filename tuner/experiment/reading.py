@@ -41,7 +41,8 @@ def last_event(folder: Path) -> Event | None:
     """The event of the last line, without reading the others; None if it is damaged."""
     try:
         with open_journal(folder / JOURNAL) as file:
-            size, end = os.fstat(file.fileno()).st_size, b""
+            size = os.fstat(file.fileno()).st_size
+            end = b""
             for length in (_SHORT, LONGEST):
                 if end.rfind(b"\n", 0, -1) < 0:
                     file.seek(max(0, size - length))
@@ -87,7 +88,8 @@ class Order:
 
     def fault_of(self, event: Event) -> str | None:
         """Why this event cannot come next, in words, or None."""
-        kind, trial_id = event["event"], event.get("trial_id", "")
+        kind = event["event"]
+        trial_id = event.get("trial_id", "")
         if not self.lines and kind != EXPERIMENT_STARTED:
             return f"the first event must be {EXPERIMENT_STARTED}, got {shown(kind)}"
         if kind not in OF_TRIALS or kind == TRIAL_STARTED:
@@ -116,7 +118,8 @@ class Lines:
     """
 
     def __init__(self, file: BinaryIO, path: Path, order: Order | None = None) -> None:
-        self._file, self._path = file, path
+        self._file = file
+        self._path = path
         with translate_error(JournalError, f"cannot read {path}", of=OSError):
             self._size = os.fstat(file.fileno()).st_size
             self.end = file.tell()
@@ -130,7 +133,8 @@ class Lines:
 
     def _events(self) -> Iterator[Event]:
         lines = iter(partial(self._file.readline, LONGEST), b"")
-        end, size = self.end, self._size
+        end = self.end
+        size = self._size
         for number, line in enumerate(lines, 1 + self.order.lines):
             end += len(line)
             if end > size or (line[-1:] != b"\n" and len(line) < LONGEST):

@@ -67,7 +67,8 @@ def resolve(
     if command:
         raw["trainable"] = {"command": command}
     raw = override(raw, assignments)
-    name, storage = raw["name"], raw.get("storage")
+    name = raw["name"]
+    storage = raw.get("storage")
     has_name = any(assignment.startswith("name=") for assignment in assignments)
     if not has_name and isinstance(name, str) and isinstance(storage, str | None):
         raw["name"] = free_name(name, storage)
@@ -201,7 +202,8 @@ def _translate_errors(source: str) -> Iterator[None]:
 
     The code sees no command line arguments.
     """
-    arguments, sys.argv = sys.argv, [source]
+    arguments = sys.argv
+    sys.argv = [source]
     try:
         yield
     except TunerError:

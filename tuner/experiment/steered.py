@@ -85,7 +85,8 @@ class Steered:
             case {"verb": "go-on"}:
                 self.paused = None
             case {"verb": "finish"}:  # those that have begun go on to their end
-                self.finishing, self.paused = True, None
+                self.finishing = True
+                self.paused = None
             case {"verb": "try", "config": dict(config)}:
                 self.tries.append(Requested(config, event.get("trial_id")))
             case _:
@@ -112,7 +113,8 @@ def answers_of(events: Iterable[Event]) -> list[Answer]:
 
 
 def _answer(event: Event) -> Answer:
-    by, refused = event.get("by", ""), event.get("refused")
+    by = event.get("by", "")
+    refused = event.get("refused")
     return Answer(event["id"], event["time"], event["control"], by, refused)
 
 

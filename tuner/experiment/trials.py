@@ -184,7 +184,8 @@ def expected_gain(trials: Iterable[TrialRecord], objective: Objective) -> float 
     1978), which overrates a search near its limit; as many trials end in an hour as so far.
     """
     ended = [trial for trial in trials if trial.status in ENDED]
-    searched_s, until = 0.0, 0.0  # while any of them ran
+    searched_s = 0.0
+    until = 0.0  # while any of them ran
     for run in sorted((run for trial in ended for run in trial.runs), key=lambda r: r.started):
         searched_s += max(run.ended - max(run.started, until), 0.0)
         until = max(until, run.ended)

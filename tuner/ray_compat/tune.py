@@ -61,7 +61,8 @@ class FunctionSession:
         from ray.tune import Checkpoint
 
         self.experiment_name = self.trial_name = trial.trial_name
-        self.trial_id, self.trial_resources = trial.trial_id, trial.trial_resources
+        self.trial_id = trial.trial_id
+        self.trial_resources = trial.trial_resources
         self.trial_dir = str(folder)
         self.loaded_checkpoint = checkpoint and Checkpoint.from_directory(checkpoint)
         self._events: SimpleQueue[Report | BaseException | None] = SimpleQueue()

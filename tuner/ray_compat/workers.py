@@ -70,7 +70,8 @@ class WorkerWatch:
     """
 
     def __init__(self, limit_s: float) -> None:
-        self.limit_s, self.start_s = limit_s, _PROCESS_S
+        self.limit_s = limit_s
+        self.start_s = _PROCESS_S
         self.calls: dict[str, Call] = {}  # by the id of the worker's actor
         self.starting = 0  # workers whose process is starting
 
@@ -117,7 +118,8 @@ def watched_workers(watch: WorkerWatch) -> Names:
 
         def _look(self) -> None:
             now = time.monotonic()
-            passed_s, self._looked = min(now - self._looked, _MOST_S), now
+            passed_s = min(now - self._looked, _MOST_S)
+            self._looked = now
             live = self._live_actors_to_ray_actors_resources.values()
             watch.starting = sum(watch.calls[_id(actor)].method == START for actor, _ in live)
             for tracked, (actor, _) in self._live_actors_to_ray_actors_resources.items():

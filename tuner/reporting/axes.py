@@ -47,9 +47,13 @@ class Axis:
         """Where a position lies between the ends of the axis, 0 to 1."""
         if self.categories:
             return position / max(len(self.categories) - 1, 1)
-        low, high, at = self.low, self.high, position
+        low = self.low
+        high = self.high
+        at = position
         if self.is_log:
-            low, high, at = log(low), log(high), log(at)
+            low = log(low)
+            high = log(high)
+            at = log(at)
         span = high / 2 - low / 2  # halved, so that no sum leaves the floats
         return (at / 2 - low / 2) / span if span else 0.5
 

@@ -47,7 +47,8 @@ def entrants_table(comparison: Comparison) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("NAME", "STRATEGY", "SEED", "TRIALS", "EPOCHS", "TIME", "BEST")]
     for side in comparison.sides:
         for entrant in side.entrants:
-            name, seed = printable(entrant.name), str(entrant.spec.seed)
+            name = printable(entrant.name)
+            seed = str(entrant.spec.seed)
             spent = number(entrant.trials), number(entrant.epochs), duration(entrant.seconds)
             best = "none" if entrant.best is None else number(entrant.best)
             rows.append((name, side.strategy, seed, *spent, best))
@@ -64,14 +65,16 @@ def strategies_table(comparison: Comparison) -> list[tuple[str, ...]]:
         trials = number(sum(entrant.trials for entrant in side.entrants) / count)
         epochs = number(sum(entrant.epochs for entrant in side.entrants) / count)
         time = duration(sum(entrant.seconds for entrant in side.entrants) / count)
-        best, at_budget = _mean(side.best), _mean(side.at(comparison.budget))
+        best = _mean(side.best)
+        at_budget = _mean(side.at(comparison.budget))
         rows.append((side.label, str(count), trials, epochs, time, best, at_budget))
     return rows
 
 
 def verdict(comparison: Comparison) -> Iterator[str]:
     """Sentences: which strategy is ahead at equal epochs, and whether that is significant."""
-    first, others = comparison.sides[0], comparison.sides[1:]
+    first = comparison.sides[0]
+    others = comparison.sides[1:]
     if not others:
         yield f"All are of one strategy, {first.label}: their spread is that of the seed."
         return
@@ -117,7 +120,8 @@ def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None
 
 
 def _head(confirmation: Confirmation) -> str:
-    results, count = confirmation.results, len(confirmation.leaders)
+    results = confirmation.results
+    count = len(confirmation.leaders)
     leaders = "the leader" if count == 1 else f"the {count} leaders"
     seeds = len(confirmation.seeds)
     with_seeds = "one fresh seed" if seeds == 1 else f"{seeds} fresh seeds each"
@@ -130,7 +134,9 @@ def leaders_table(confirmation: Confirmation) -> list[tuple[str, ...]]:
     head = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
     rows: list[tuple[str, ...]] = [head]
     for leader in confirmation.leaders:
-        mean, less, seeds = leader.mean, leader.difference, str(len(leader.values))
+        mean = leader.mean
+        less = leader.difference
+        seeds = str(len(leader.values))
         confirmed = with_error(mean.mean, mean.standard_error) if mean else "all failed"
         interval = _with_interval(less) if less else ""
         apart = ("yes" if less.is_settled else "no") if less else ""
@@ -140,7 +146,8 @@ def leaders_table(confirmation: Confirmation) -> list[tuple[str, ...]]:
 
 def leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
     """Sentences: whether the leaders differ significantly; whether the search was optimistic."""
-    first, others = confirmation.chosen, confirmation.leaders[1:]
+    first = confirmation.chosen
+    others = confirmation.leaders[1:]
     level = "by the 95 % interval of the paired differences at equal seeds"
     equal = [
         leader.trial_id
@@ -156,7 +163,8 @@ def leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
         )
     elif others:
         yield f"Trial {first.trial_id} is better than the others, {level}."
-    best, metric = confirmation.first_searched, printable(confirmation.results.metric)
+    best = confirmation.first_searched
+    metric = printable(confirmation.results.metric)
     if best.mean is None or best.optimism is None:
         yield f"The search's best, trial {best.trial_id}, failed with every fresh seed."
         return
@@ -169,7 +177,8 @@ def leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
 
 
 def _model(confirmation: Confirmation, test: Mapping[str, Any]) -> list[str]:
-    best, leader = confirmation.best_json(), confirmation.chosen
+    best = confirmation.best_json()
+    leader = confirmation.chosen
     metrics = {
         name: value
         for name, value in best["metrics"].items()

@@ -198,7 +198,8 @@ def check_nodes(
 def _check_reply(
     reply: Reply[Examined], here: dict[str, str], storage: str | Path
 ) -> Iterator[Finding]:
-    name, node = reply.node.address, reply.value
+    name = reply.node.address
+    node = reply.value
     if node is None:
         advice = "make it run tuner (cluster/Dockerfile), or take it out of the cluster"
         yield Finding("nodes", name, reply.problem, "broken", advice)

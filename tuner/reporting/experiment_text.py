@@ -74,9 +74,11 @@ def nothing_left(results: Results) -> str:
     """One line: a resume has nothing to do, and which options change that."""
     resume = f"{program()} resume {folder_name(results.folder)}"
     if results.ended_by == events.TARGET:
-        status, ways = "has reached its target", [f"another target: {resume} stop.target=VALUE"]
+        status = "has reached its target"
+        ways = [f"another target: {resume} stop.target=VALUE"]
     elif results.ended_by == events.UTILITY:
-        status, ways = "expects little more", [f"smaller gains: {resume} stop.utility=VALUE"]
+        status = "expects little more"
+        ways = [f"smaller gains: {resume} stop.utility=VALUE"]
     else:
         status = "is completed"
         ways = [
@@ -101,7 +103,8 @@ def best_text(best: Mapping[str, Any], accuracy: Accuracy | None, metric: str) -
             f"  mean        {_confirmed_mean(confirmed)}",
             f"  model       trial {trial_id} of {printable(name)}, seed {seed}",
         ]
-    metrics, config = best["metrics"], best["config"]
+    metrics = best["metrics"]
+    config = best["config"]
     notes = expected_notes(metric, best)
     values = [*_rows(metrics, accuracy, notes=notes), *_rows(config)]
     rows = aligned([(f"    {printable(name)}", value) for name, value in values])
@@ -248,7 +251,8 @@ def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
 
 def _why_default(results: Results) -> list[str]:
     """Why the default config is the best one, where another trial validated better."""
-    best, leader = results.history.best, results.history.leader
+    best = results.history.best
+    leader = results.history.leader
     if best is None or leader is None or best.trial_id == leader.trial_id:
         return []
     value = f"{printable(results.metric)} {number(leader.value)}"
@@ -322,7 +326,8 @@ def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: 
 
 
 def _next_steps(results: Results) -> list[str]:
-    name, spec = folder_name(results.folder), results.document["spec"]
+    name = folder_name(results.folder)
+    spec = results.document["spec"]
     lines = [
         f"Results      {printable(shown(results.folder))}",
         f"Report       {program()} report {name}",
@@ -341,7 +346,8 @@ def _next_steps(results: Results) -> list[str]:
     if results.status in (events.INTERRUPTED, events.FAILED) or is_early:
         budget = spec.get("time_budget_s") if results.ended_by == events.TIME_BUDGET else None
         more_s = budget if isinstance(budget, int | float) else 0
-        trainable, searched_s = str(spec.get("trainable", "")), results.history.duration_s
+        trainable = str(spec.get("trainable", ""))
+        searched_s = results.history.duration_s
         command = resume_with(results.folder, trainable, searched_s=searched_s, more_s=more_s)
         lines.append(f"Go on        {command}")
     elif unused_budget(results) and not _is_in_code(str(spec.get("trainable", ""))):
@@ -373,7 +379,8 @@ def answer_text(answer: Answer) -> str:
 
 def request_text(request: Mapping[str, Any]) -> str:
     """A control as a plain value, the user who requested it, and why it was refused, if so."""
-    by, refused = request.get("by"), request.get("refused")
+    by = request.get("by")
+    refused = request.get("refused")
     requester = f", asked by {printable(by)}" if by else ""
     not_done = f"; not done: {printable(refused)}" if refused else ""
     return f"{control_text(request['control'])}{requester}{not_done}"
@@ -381,7 +388,8 @@ def request_text(request: Mapping[str, Any]) -> str:
 
 def request_line(request: Mapping[str, Any]) -> str:
     """A request as a plain value, and when the driver has answered it."""
-    text, time = request_text(request), request.get("time")
+    text = request_text(request)
+    time = request.get("time")
     return f"{text}: the driver has not answered yet" if time is None else f"{moment(time)}  {text}"
 
 
@@ -394,7 +402,8 @@ def control_lines(answers: Sequence[Answer]) -> list[str]:
 
 def change_text(change: Mapping[str, Any]) -> str:
     """The change by one resume, in the shape of `Results.changes`: `scheduler.max_t 10 -> 20`."""
-    was, now = change["was"], change["is"]
+    was = change["was"]
+    now = change["is"]
     return ", ".join(f"{printable(key)} {_value(was[key])} -> {_value(now[key])}" for key in now)
 
 

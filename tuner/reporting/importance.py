@@ -123,9 +123,12 @@ def _find_cells(axis: Axis, name: str, configs: Sequence[Mapping[str, Any]]) -> 
     rows = [row for row, config in enumerate(configs) if name in config]
     positions = np.array(axis.positions(configs[row][name] for row in rows))
     if not axis.categories:
-        low, high = axis.low, axis.high
+        low = axis.low
+        high = axis.high
         if axis.is_log:
-            low, high, positions = log(low), log(high), np.log(positions)
+            low = log(low)
+            high = log(high)
+            positions = np.log(positions)
         last = _count_cells(axis) - 1
         width = (high - low) / last if last else 1.0
         positions = np.clip(np.ceil((positions - low) / width - 0.5), 0, last)

@@ -30,7 +30,9 @@ from tuner.wording import duration, install, number, printable, shorten
 Message = dict[str, Any]  # plain values; docs/notify.md has an example
 Deliver = Callable[[Message], object]
 
-END, FAILURE, BEST = "end", "failure", "best"  # kinds of messages
+END = "end"
+FAILURE = "failure"
+BEST = "best"  # kinds of messages
 ANSWER_S = 10.0  # for a target to take a message
 PAUSES_S = (1.0, 4.0)  # before each new attempt to deliver a message
 BEST_EVERY_S = 300.0  # least time between two messages, and before the first
@@ -112,9 +114,13 @@ class Notifier:
         pauses_s: tuple[float, ...] = PAUSES_S,
         flush_s: float = FLUSH_S,
     ) -> None:
-        self._spec, self._history = spec, history
-        self._best_every_s, self._flush_s = best_every_s, flush_s
-        self._best, self._has_new_best, self._best_due = history.best, False, math.inf
+        self._spec = spec
+        self._history = history
+        self._best_every_s = best_every_s
+        self._flush_s = flush_s
+        self._best = history.best
+        self._has_new_best = False
+        self._best_due = math.inf
         self._has_ended = False
         self._targets = [
             _Target(hidden(target), deliver, pauses_s)
@@ -129,7 +135,9 @@ class Notifier:
 
     def __call__(self, event: events.Event) -> None:
         """Take one event, which is already in the journal."""
-        kind, now, best = event["event"], event["time"], self._history.best
+        kind = event["event"]
+        now = event["time"]
+        best = self._history.best
         if kind == events.EXPERIMENT_STARTED:
             self._best_due = now + self._best_every_s
         elif kind in (events.RESULT, events.CHECKPOINT) and best != self._best:
@@ -142,7 +150,8 @@ class Notifier:
         self._best = best  # includes that of earlier runs
         if self._has_new_best and now >= self._best_due and not self._has_ended:
             self._put(BEST, now)
-            self._has_new_best, self._best_due = False, now + self._best_every_s
+            self._has_new_best = False
+            self._best_due = now + self._best_every_s
 
     def close(self) -> None:
         """Deliver waiting messages, for a few seconds at most."""
@@ -168,7 +177,9 @@ class _Target:
     """Delivers messages to one target in a thread, with retries; the first failure is logged."""
 
     def __init__(self, name: str, deliver: Deliver, pauses_s: tuple[float, ...]) -> None:
-        self._name, self._deliver, self._pauses_s = name, deliver, pauses_s
+        self._name = name
+        self._deliver = deliver
+        self._pauses_s = pauses_s
         self._messages: SimpleQueue[Message | None] = SimpleQueue()  # None: the end
         self._is_ending = threading.Event()
         self._has_warned = False
@@ -241,7 +252,8 @@ def message_of(
 
 
 def _text_of(message: Message) -> str:
-    best, failure = message["best"], message["failure"]
+    best = message["best"]
+    failure = message["failure"]
     best_text = "no trial has reported a value"
     if best:
         where = f"trial {best['trial_id']}, epoch {best['epoch']}"

@@ -88,7 +88,8 @@ def _rows(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> Iterato
 
 
 def _early(spec: ExperimentSpec) -> Iterator[str]:
-    stop, metric = spec.stop, spec.objective.metric
+    stop = spec.stop
+    metric = spec.objective.metric
     if stop.target is not None:
         yield f"at {metric} {stop.target:g}"
     if stop.patience_trials:
@@ -156,7 +157,8 @@ def _data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     if data is None:
         return
     counts = " / ".join(f"{count:,}" for count in data["images"].values())
-    shape, classes = "x".join(map(str, data["shape"])), data["classes"]
+    shape = "x".join(map(str, data["shape"]))
+    classes = data["classes"]
     yield "Data", data["title"]
     yield "", f"{counts} of {shape} to train, validate and test"
     if "bits" in data:

@@ -173,7 +173,8 @@ def _training() -> str:
 def _domains() -> str:
     texts = {}
     for name, call in CALLS.items():
-        required, optional = call.arguments[: call.required], call.arguments[call.required :]
+        required = call.arguments[: call.required]
+        optional = call.arguments[call.required :]
         arguments = ", ".join([*required, *(f"[{argument}]" for argument in optional)])
         texts[f"{name}({arguments})"] = f"{call.meaning}."
     return _list(texts)

@@ -83,7 +83,8 @@ class Report:
     @property
     def provenance(self) -> dict[str, Any]:
         """The document of the experiment, times (UTC), and the source of the report."""
-        history, folder = self.results.history, self.results.folder
+        history = self.results.history
+        folder = self.results.folder
         return {
             "experiment": self.results.document,
             "started": utc(history.started),
@@ -101,9 +102,11 @@ class Report:
     @property
     def tiles(self) -> Iterator[tuple[str, str, str]]:
         """(label, value, note) of each number that a page begins with, the best value first."""
-        results, accuracies = self.results, self.accuracies
+        results = self.results
+        accuracies = self.accuracies
         if self.best:
-            best, searched = self.best[0], self.searched(self.best[0])
+            best = self.best[0]
+            searched = self.searched(self.best[0])
             note = f"trial {best['trial_id']}, epoch {searched['epoch']}"
             if confirmed := best.get("confirmed"):
                 note += f"; confirmed mean {mean_text(best)} of {confirmed['seeds']} seeds"
@@ -121,7 +124,8 @@ class Report:
             note = "test split: the mean over the classes, which are uneven"
             yield f"macro recall of the {measured}", number(macro), note
         ended = [f"{count} {status}" for status, count in results.counts.items() if count]
-        total, begun = results.history.total(trials_of(results)) or 0, len(results.trials)
+        total = results.history.total(trials_of(results)) or 0
+        begun = len(results.trials)
         trials = f"{begun} of {total}" if total > begun else str(begun)
         yield "trials", trials, ", ".join(ended) or "none has started"
         resumed = results.history.resumed

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _EXPERIMENTS = ("name", "status", "trials", "failed", "best", "started")
 _LABELS = ("tags", "note")  # shown where there are any
-_LONGEST_BEST, _LONGEST_PROBLEM = 50, 100  # characters
+_LONGEST_BEST = 50
+_LONGEST_PROBLEM = 100  # characters
 
 
 def experiments_table(experiments: Sequence[Listed], columns: Sequence[str] | None = None) -> str:
@@ -60,7 +61,8 @@ def jobs_table(jobs: Sequence[Job], *, now: float) -> str:
     for job in jobs:
         started = took = ""
         if job.started is not None:
-            started, took = moment(job.started), duration((job.ended or now) - job.started)
+            started = moment(job.started)
+            took = duration((job.ended or now) - job.started)
         rows.append((job.job_id, job.status.lower(), started, took, job.command))
     return _table(("ID", "STATUS", "STARTED", "TOOK", "COMMAND"), rows)
 
@@ -82,7 +84,8 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 _LONGEST = 24  # characters of a value
-_PLOT_WIDTH, _PLOT_HEIGHT = 60, 12
+_PLOT_WIDTH = 60
+_PLOT_HEIGHT = 12
 
 
 def front_text(results: Results) -> str:
@@ -127,7 +130,8 @@ def trial_cells(
 def listed_words(experiment: Listed) -> dict[str, str]:
     """The numbers of an experiment as the list of the page shows them, in words."""
     counts = experiment.counts
-    ended, begun = sum(counts[status] for status in ENDED), sum(counts.values())
+    ended = sum(counts[status] for status in ENDED)
+    begun = sum(counts.values())
     of_all = f" / {experiment.total}" if (experiment.total or 0) >= max(begun, 1) else ""
     has_goal = experiment.metric is not None
     return {
@@ -162,8 +166,10 @@ def plot(trial: TrialRecord, metric: str) -> Iterator[str]:
     if not values:
         yield f"{printable(metric)}: nothing reported"
         return
-    low, high = min(value for _, value in values), max(value for _, value in values)
-    first, last = values[0][0], values[-1][0]
+    low = min(value for _, value in values)
+    high = max(value for _, value in values)
+    first = values[0][0]
+    last = values[-1][0]
     height = _PLOT_HEIGHT if high > low else 1
     width = min(_PLOT_WIDTH, max(2 * (last - first) + 1, 2))
     grid = [[" "] * width for _ in range(height)]

@@ -101,7 +101,8 @@ class TensorBoardWriter:
         self._failed = False
 
     def __call__(self, event: events.Event) -> None:
-        kind, trials = event["event"], self._history.trials
+        kind = event["event"]
+        trials = self._history.trials
         if self._failed:
             return
         try:
@@ -137,7 +138,9 @@ class TensorBoardWriter:
         partial.replace(file)  # a reader sees the old content or the new
 
     def _report(self, event: events.Event) -> None:
-        trial_id, epoch, metrics = event["trial_id"], event["epoch"], event["metrics"]
+        trial_id = event["trial_id"]
+        epoch = event["epoch"]
+        metrics = event["metrics"]
         scalars = {tag_of(name, self._metric): value for name, value in metrics.items()}
         best = self._history.trials[trial_id].best
         if self._metric in metrics and best is not None:

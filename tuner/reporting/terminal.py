@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 30.0
 _BEST_EVERY_S = 10.0  # in a fast search each of the first trials may be the best so far
-_RUNNING_LINES, _FAILED_LINES = 8, 2  # at most, so that the view fits a small terminal
+_RUNNING_LINES = 8
+_FAILED_LINES = 2  # at most, so that the view fits a small terminal
 _MOST_MESSAGES = 3  # of failures, that are printed
 _WIDTH = 80
 _STATUSES = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
@@ -54,7 +55,8 @@ class Status:
         self.adapt(self.spec)
 
     def adapt(self, spec: ExperimentSpec) -> None:
-        self.spec, self._suggested = spec, spec.trials
+        self.spec = spec
+        self._suggested = spec.trials
 
     @property
     def metric(self) -> str:
@@ -77,10 +79,12 @@ class Status:
 
     def left_s(self, now: float) -> float | None:
         """An estimate of the seconds left, or None without a basis for it."""
-        history, budget_s = self.history, self.spec.time_budget_s
+        history = self.history
+        budget_s = self.spec.time_budget_s
         if history.status != RUNNING or history.steered.paused:
             return None
-        epochs, pace = self._epochs_left(), history.pace
+        epochs = self._epochs_left()
+        pace = history.pace
         estimates = []
         if epochs is not None and pace.first_trial is not None and pace.epochs:
             spent = max(0.0, self._latest(now) - pace.first_trial)
@@ -97,7 +101,8 @@ class Status:
 
     def _epochs_left(self) -> float | None:
         """The epochs left, if each trial takes as many as those that have ended on average."""
-        trials, total = list(self.history.trials.values()), self.total
+        trials = list(self.history.trials.values())
+        total = self.total
         ended = [trial.last_epoch for trial in trials if trial.status in (COMPLETED, STOPPED)]
         length = sum(ended) / len(ended) if ended else self.spec.epochs
         if total is None or length is None:
@@ -187,7 +192,9 @@ class Progress(logging.Handler):
         super().close()
 
     def _print_progress(self, event: Event) -> None:
-        now, status, best = event["time"], self._status, self._status.leader
+        now = event["time"]
+        status = self._status
+        best = self._status.leader
         if self._printed_at is None:
             self._printed_at = now
             if event["event"] == events.EXPERIMENT_STARTED:
@@ -196,7 +203,8 @@ class Progress(logging.Handler):
         is_due = is_over or now - self._best_printed_at >= _BEST_EVERY_S
         if best and best != self._printed_best and is_due:
             self._show(f"new {status.best(best)}: {status.config(best, _WIDTH)}")
-            self._best_printed_at, self._printed_best = now, best
+            self._best_printed_at = now
+            self._printed_best = best
         if is_over or now - self._printed_at >= _LINE_EVERY_S:
             self._printed_at = now
             suffix = f"; {status.best(best)}" if best else ""
@@ -239,7 +247,8 @@ def live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableT
         cut.truncate(width, overflow="ellipsis")
         return cut
 
-    width, history = min(width, _WIDTH), status.history
+    width = min(width, _WIDTH)
+    history = status.history
     bar = ProgressBar(status.total, history.ended_trials, width=max(10, width - 58))
     head = Table.grid(padding=(0, 1))
     head.add_row(bar, line(status.trials()), line(status.times(now), style="cyan"))
@@ -285,7 +294,8 @@ def status_text(results: Results, *, now: float) -> str:
         console.print(f"{results.name}: {results.status_text}")
         console.print(live_view(status, now=now, width=_WIDTH))
     view = [line.rstrip() for line in captured.get().splitlines()]
-    changes, controls = change_lines(results.changes), control_lines(history.steered.answers)
+    changes = change_lines(results.changes)
+    controls = control_lines(history.steered.answers)
     sections = [view, gain_lines(results), failure_lines(results), changes, controls]
     return "\n\n".join("\n".join(section) for section in sections if section)
 

@@ -49,14 +49,17 @@ class Tracker:
     def __init__(
         self, name: str, spec: ExperimentSpec, history: History, client: Client | None = None
     ) -> None:
-        self._name, self._experiment, self._history = name, spec.name, history
+        self._name = name
+        self._experiment = spec.name
+        self._history = history
         self._failed = False
         with translate_error(UsageError, f"cannot log to {name}"):  # libraries raise many kinds
             self._client = client or TRACKERS[name](spec)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     def __call__(self, event: Event) -> None:
-        kind, trial_id = event["event"], event.get("trial_id")
+        kind = event["event"]
+        trial_id = event.get("trial_id")
         run_id = f"{self._experiment}-{round(self._history.started or 0)}-{trial_id}"
         if kind == TRIAL_STARTED:
             name = f"{self._experiment} {trial_id}"

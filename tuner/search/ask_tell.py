@@ -83,7 +83,8 @@ class AskTell:
         self._driver: Driver | None = None  # once it is opened
         self._sync: Sync | None = None  # likewise
         self._held = ExitStack()  # the experiment, until the search is over
-        self._listening, self._watched = ExitStack(), ExitStack()
+        self._listening = ExitStack()
+        self._watched = ExitStack()
         self.error: errors.TunerError | None = None
 
     @property
@@ -291,7 +292,9 @@ class AskTell:
                 written = {**extended, "spec": spec.model_dump(mode="json")}
                 self._folder.write(EXPERIMENT, written)
             driver.journal_start(resumed=not self._is_new)
-        self._driver, self._sync, self._trials = driver, sync, _Trials(driver)
+        self._driver = driver
+        self._sync = sync
+        self._trials = _Trials(driver)
         self._trials.take_up(had_to_stop=had_to_stop)
         self.is_over = is_done
 
@@ -332,7 +335,8 @@ class _Trials:
     """Hands trials to clients and records their reports. clients: by trial_id."""
 
     def __init__(self, driver: Driver) -> None:
-        self._driver, self._history = driver, driver.history
+        self._driver = driver
+        self._history = driver.history
         self.clients: dict[str, _Client] = {}
         self._waiting: set[str] = set()  # trials that go on later, with any client
 
@@ -358,7 +362,8 @@ class _Trials:
         for trial_id, client in self.clients.items():
             if name is not None and client.name == name:
                 trial = self._history.trials[trial_id]
-                client.last_seen, client.repeats = self._driver.journal.clock(), trial.last_epoch
+                client.last_seen = self._driver.journal.clock()
+                client.repeats = trial.last_epoch
                 return trial
         return None
 
@@ -367,7 +372,8 @@ class _Trials:
         queue = self._driver.queue
         if queue.is_full or (assignment := queue.next()) is None:
             return None
-        trial_id, client = assignment.trial_id, _Client(name)
+        trial_id = assignment.trial_id
+        client = _Client(name)
         if trial_id in self._waiting:
             self._waiting.remove(trial_id)
             client.repeats = self._history.trials[trial_id].last_epoch
@@ -419,7 +425,8 @@ class _Trials:
 
     def end_silent(self) -> None:
         """End the trials whose clients have not called for `timeouts.report_s`."""
-        now, limit_s = self._driver.journal.clock(), self._driver.spec.timeouts.report_s
+        now = self._driver.journal.clock()
+        limit_s = self._driver.spec.timeouts.report_s
         failure = Failure("timeout", f"nothing heard of it in {limit_s:g} s")
         for trial_id, client in list(self.clients.items()):
             if now - client.last_seen >= limit_s:
@@ -432,7 +439,8 @@ class _Trials:
         self.clients[trial.trial_id] = client
 
     def _is_repeated(self, trial_id: str, epoch: int, value: float) -> bool:
-        trial, client = self._history.trials[trial_id], self.clients[trial_id]
+        trial = self._history.trials[trial_id]
+        client = self.clients[trial_id]
         if epoch > trial.last_epoch:
             return False
         reports = trial.values(self._driver.spec.objective.metric)

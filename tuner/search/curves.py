@@ -111,7 +111,8 @@ class CurveModel:
     def ends(self) -> Ends:
         """The predicted ends of the trials; the reported end of complete ones."""
         reached_N = np.isfinite(self._y_NK).sum(axis=1)
-        mean_N, sd_N = self._y_NK[:, -1].copy(), np.zeros(len(self._y_NK))
+        mean_N = self._y_NK[:, -1].copy()
+        sd_N = np.zeros(len(self._y_NK))
         for k in range(self._y_NK.shape[1] - 1):
             rows = reached_N == k + 1
             if rows.any():
@@ -143,7 +144,8 @@ class CurveModel:
     def _backtest(self) -> Array:
         """How many times the chains' deviations the errors are, for each number of steps ahead."""
         count = self._y_NK.shape[1]
-        squares_K, seen_K = np.zeros(count), np.zeros(count)
+        squares_K = np.zeros(count)
+        seen_K = np.zeros(count)
         for start in range(count - 1):
             rows = np.isfinite(self._y_NK[:, start])
             for ahead, (mean_N, sd_N) in enumerate(self._chain(start, rows), 1):

@@ -59,8 +59,11 @@ class Driver:
         lengths: Lengths | None = None,
         has_grown: bool = False,
     ) -> None:
-        self.spec, self.folder, self.journal = spec, folder, journal
-        self.retry_failed, self.lengths = retry_failed, lengths or Lengths(spec.epochs)
+        self.spec = spec
+        self.folder = folder
+        self.journal = journal
+        self.retry_failed = retry_failed
+        self.lengths = lengths or Lengths(spec.epochs)
         self._has_grown = has_grown
         kept = [spec.objective.metric, *spec.objective.required]
         images = folder.document().get(VALIDATION)
@@ -82,7 +85,8 @@ class Driver:
         """Replay the journal into history, scheduler and searcher."""
         spec = self.spec
         self.scheduler = scheduler_of(spec)
-        journaled, metric = self.journal.earlier(), spec.objective.metric
+        journaled = self.journal.earlier()
+        metric = spec.objective.metric
         earlier = restored(journaled, self.history, self.scheduler, metric, self.lengths)
         self.searcher = searcher_of(spec, earlier, self._warm_start)
         # A resume of a search without a usable trial runs the failed ones again
@@ -118,7 +122,9 @@ class Driver:
 
     def go_on_by(self, spec: ValidatedSpec) -> None:
         """Go on with another time budget, or number of trials, at a time or in total."""
-        self.spec, self.queue.total, self.queue.at_end = spec, spec.trials, False
+        self.spec = spec
+        self.queue.total = spec.trials
+        self.queue.at_end = False
         budget_s = spec.time_budget_s
         self.stop.time_budget_s = None if budget_s is None else max(budget_s - self.spent_s, 0.0)
         self.on_change()
@@ -234,7 +240,9 @@ class Steering:
     """
 
     def __init__(self, driver: Driver, *, fits: Callable[[], int]) -> None:
-        self._driver, self._history, self._fits = driver, driver.history, fits
+        self._driver = driver
+        self._history = driver.history
+        self._fits = fits
         self._inbox: SimpleQueue[Request] = SimpleQueue()
         self._seen = self._history.steered.ids
         self._leaving: dict[str, tuple[str, str]] = {}  # trial_id -> its status, and the control

@@ -66,7 +66,8 @@ class Extension:
         if self.time_budget_s:
             changes["time_budget_s"] = self.time_budget_s
         extended = changed(document, changes, name=files.name)
-        search, before = extended["spec"]["search"], document["spec"]["search"]
+        search = extended["spec"]["search"]
+        before = document["spec"]["search"]
         if search["space"] != before["space"] and before.get("points_to_evaluate"):
             # Completed, since in another space they would be completed otherwise, and come again
             from tuner.search.searchers._learning import first_configs
@@ -88,10 +89,12 @@ def finished(folder: Path, more: Extension) -> Results | None:
     end = last_event(folder) or {}  # reading the complete journal may take seconds
     if (end.get("event"), end.get("status")) != (events.EXPERIMENT_ENDED, events.COMPLETED):
         return None
-    reason, target = end.get("reason"), (document["spec"].get("stop") or {}).get("target")
+    reason = end.get("reason")
+    target = (document["spec"].get("stop") or {}).get("target")
     if reason == events.TARGET and target is not None:
         results = Results(folder)
-        key, best = results.objective.key, results.history.best
+        key = results.objective.key
+        best = results.history.best
         return results if best is not None and key(best.value) <= key(target) else None
     if document != before or reason not in (None, events.UTILITY):
         return None
@@ -137,7 +140,8 @@ def restored(
     """
     for event in journaled:
         if event["event"] == events.RESULT:
-            trial_id, epoch = event["trial_id"], event["epoch"]
+            trial_id = event["trial_id"]
+            epoch = event["epoch"]
             if metric not in event["metrics"]:
                 report = f"the report of trial {trial_id}, epoch {epoch}"
                 raise JournalError(f"{report}, lacks the objective {metric!r}")
@@ -199,7 +203,9 @@ class Retention:
     """Removes checkpoints as newer and better ones are journaled. sync: removes them safely."""
 
     def __init__(self, folder: Path, history: History, objective: Objective, *, sync: Sync) -> None:
-        self._folder, self._history, self._objective = folder, history, objective
+        self._folder = folder
+        self._history = history
+        self._objective = objective
         self._sync = sync
 
     def __call__(self, event: events.Event) -> None:

@@ -47,7 +47,8 @@ from tuner.spec.validation import Machine, validate
 
 _log = logging.getLogger(__name__)
 
-_CONFIRM, _REFIT = "-confirm", "-refit"  # endings of the experiment's name
+_CONFIRM = "-confirm"
+_REFIT = "-refit"  # endings of the experiment's name
 _LONGEST = 90  # characters of the search's name that go into it
 
 
@@ -115,7 +116,8 @@ def confirming_spec(
     """The experiment that retrains the leaders without early stopping. Raises as `confirm`."""
     _check_ended(results)
     trains, declared = _declared(results, trainable)
-    search, trials = results.spec, leaders(results, top)
+    search = results.spec
+    trials = leaders(results, top)
     scheduler = search.scheduler and search.scheduler.without_stopping().model_dump(mode="json")
     return _retraining_spec(
         results,

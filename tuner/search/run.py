@@ -77,7 +77,8 @@ def resume_experiment(
     `run_experiment`, UsageError for another trainable or changed images, and SpecError for a spec
     that cannot run here or a change that a resume cannot make.
     """
-    more, folder = more or Extension(), Path(folder)
+    more = more or Extension()
+    folder = Path(folder)
     if changes:
         more = replace(more, changes={**more.changes, **changes})
     files = ExperimentFolder(folder)

@@ -25,7 +25,8 @@ from tuner.spec.sections import Objective, Stop
 from tuner.spec.space.domains import Choice, Space
 from tuner.spec.space.spaces import walk
 
-_ENOUGH, _SURELY = 3, 10  # trials that fail with one cause
+_ENOUGH = 3
+_SURELY = 10  # trials that fail with one cause
 _REFIT_START_S = 10.0  # until a refit trains, and after it, to measure the test split
 _MORE_IMAGES = 1.4  # times a trial's time: the validation images train, too; and a margin
 
@@ -86,7 +87,9 @@ class EarlyEnd:
     """
 
     def __init__(self, stop: Stop, objective: Objective, history: History, space: Space) -> None:
-        self._stop, self._objective, self._history = stop, objective, history
+        self._stop = stop
+        self._objective = objective
+        self._history = history
         self._best: Best | None = None
         self._trials = 0  # that have ended since the best value came
         self._since: float | None = None  # when it came, or the driver started
@@ -103,10 +106,13 @@ class EarlyEnd:
 
     def __call__(self, event: events.Event) -> None:
         """Take one event into account."""
-        best, kind = self._history.best, event["event"]
+        best = self._history.best
+        kind = event["event"]
         is_best = best is not None and best.trial_id == event.get("trial_id")
         if self._since is None or self._has_improved(best):
-            self._best, self._trials, self._since = best, 0, event["time"]
+            self._best = best
+            self._trials = 0
+            self._since = event["time"]
         elif kind == events.TRIAL_ENDED and event["status"] in events.ENDED and not is_best:
             self._trials += 1
         if kind == events.CONTROL and event["control"]["verb"] == "go-on":
@@ -136,7 +142,8 @@ class EarlyEnd:
 
     def reason(self, now: float) -> str | None:
         """Why the search ends, as in `experiment_ended`, or None. now: by the events' clock."""
-        stop, best = self._stop, self._history.best
+        stop = self._stop
+        best = self._history.best
         if self._fails_alike:
             return events.SAME_FAILURE
         if stop.target is not None and best is not None:
@@ -197,7 +204,9 @@ class EarlyEnd:
 
 def ending(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[str, Any]:
     """The fields of `experiment_ended` without error or signal."""
-    total, trials, left = history.total(spec.trials), history.trials, unfinished(history)
+    total = history.total(spec.trials)
+    trials = history.trials
+    left = unfinished(history)
     reason = stop.why_early or (events.FINISH if history.steered.finishing else None)
     if not left and total is not None and len(trials) >= total:
         reason = None

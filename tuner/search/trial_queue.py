@@ -51,7 +51,8 @@ class TrialQueue:
         self.live: set[str] = set()
         self.held: set[str] = set()  # trials that leave their slots, to go on later
         self.at_end = False  # whether `next` found no further trial at its last call
-        self._strategy, self._seed = strategy, seed
+        self._strategy = strategy
+        self._seed = seed
         self._limit = limit
         self._unfinished = list(unfinished)
         self._taken = {int(trial_id) for trial_id in history.trials}  # numbers of trials
@@ -194,7 +195,8 @@ def replay(strategy: Any, events: Iterable[Event]) -> None:
         return
     latest: dict[str, dict[str, Any]] = {}  # trial_id -> its latest report
     for event in events:
-        kind, trial_id = event["event"], event.get("trial_id", "")
+        kind = event["event"]
+        trial_id = event.get("trial_id", "")
         if kind == TRIAL_STARTED and trial_id not in latest:
             strategy.take_trial(trial_id, event["config"])
             latest[trial_id] = {}

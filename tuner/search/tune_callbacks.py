@@ -30,7 +30,8 @@ from tuner.trial.trial_process import is_recycled
 from tuner.trial.worker_death import death_of
 from tuner.wording import amount_of, duration
 
-FIRST_S, AGAIN_S = 60.0, 1800.0  # without a trial that runs: until the first warning, the next
+FIRST_S = 60.0
+AGAIN_S = 1800.0  # without a trial that runs: until the first warning, the next
 _POLL_S = 1.0
 _LOOK_EVERY_S = 3.0  # at what trials print that begin
 _IDLE_S = 0.1  # a turn of Tune's loop while nothing runs
@@ -48,7 +49,8 @@ class TuneSearcher(Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         """The next assignment as a mapping; None while enough trials are live; else FINISHED."""
-        driver, queue = self._driver, self._driver.queue
+        driver = self._driver
+        queue = self._driver.queue
         driver.steering.attend()  # where Tune does nothing else, too
         if driver.is_over() and not queue.live:
             return Searcher.FINISHED
@@ -90,7 +92,9 @@ class Recorder(Callback):
         *,
         call_of: Callable[[BaseException | None], ray_compat.Call | None] = lambda error: None,
     ) -> None:
-        self._driver, self._history, self._call_of = driver, driver.history, call_of
+        self._driver = driver
+        self._history = driver.history
+        self._call_of = call_of
         self._retries = Retries()
         self._failures: dict[str, Failure] = {}
         self._came_to: dict[str, int] = {}  # of trials that run: the last epoch of this process
@@ -114,7 +118,8 @@ class Recorder(Callback):
             self._failures[trial_id] = Failure(**report["failure"])
             self._checkpoints(trial_id, report.get("checkpoints", ()))
             return
-        epoch, metrics = result["training_iteration"], report["metrics"]
+        epoch = result["training_iteration"]
+        metrics = report["metrics"]
         record = self._history.trials.get(trial_id)  # None if the journal has failed
         again = record is not None and epoch <= record.last_epoch  # was not saved before a kill
         self._came_to[trial_id] = epoch
@@ -136,7 +141,8 @@ class Recorder(Callback):
 
     def _save_now(self, trial: Trial) -> None:
         """Let a trial that ends write and journal the checkpoint that it has not saved yet."""
-        trial_id, timeout_s = _id(trial), self._driver.spec.timeouts.report_s
+        trial_id = _id(trial)
+        timeout_s = self._driver.spec.timeouts.report_s
         worker = ray_compat.worker_of(trial)
         if worker is None:
             return
@@ -159,7 +165,8 @@ class Recorder(Callback):
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        trial_id, driver = _id(trial), self._driver
+        trial_id = _id(trial)
+        driver = self._driver
         ray_compat.forget_metrics(trial)  # the journal has them
         if trial_id not in self._history.trials:  # the journal has failed, and the search ends
             return
@@ -176,7 +183,8 @@ class Recorder(Callback):
         elif trial_id in driver.scheduler.stopped:
             driver.end(trial_id, events.STOPPED)
         else:
-            record, epochs = self._history.trials[trial_id], driver.spec.epochs
+            record = self._history.trials[trial_id]
+            epochs = driver.spec.epochs
             returned_early = epochs is not None and record.last_epoch < epochs
             driver.end(trial_id, events.COMPLETED, done=record.done or returned_early)
 
@@ -197,7 +205,8 @@ class Recorder(Callback):
             self._fail(trial, failure)
 
     def _fail(self, trial: Trial, failure: Failure) -> None:
-        trial_id, driver = _id(trial), self._driver
+        trial_id = _id(trial)
+        driver = self._driver
         if failure.kind in _OF_FULL_DISKS:
             try:
                 check_disk(driver.folder.path)
@@ -220,7 +229,8 @@ class Recorder(Callback):
         driver.queue.give_up(trial_id, failure.kind)
 
     def _try_again(self, trial_id: str) -> None:
-        trial, folder = self._history.trials[trial_id], self._driver.folder
+        trial = self._history.trials[trial_id]
+        folder = self._driver.folder
         sweep(folder, [trial])
         self._driver.queue.retry(assignment_of(folder, trial))
 

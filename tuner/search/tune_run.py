@@ -56,12 +56,15 @@ class TuneRun:
     """One driver's run of an experiment with Ray Tune, from its start or its resume to its end."""
 
     def __init__(self, driver: Driver, sync: Sync, *, resumed: bool = False) -> None:
-        self.driver, self._sync, self._resumed = driver, sync, resumed
+        self.driver = driver
+        self._sync = sync
+        self._resumed = resumed
 
     def search(self) -> Results:
         """Run the search to its end. Raises as `run_experiment` does."""
         ray_compat.without_widgets()
-        driver, stop = self.driver, self.driver.stop
+        driver = self.driver
+        stop = self.driver.stop
         driver.on_change = self._adapt
         trackers = [Tracker(name, driver.spec, driver.history) for name in driver.spec.log]
         try:
@@ -96,7 +99,8 @@ class TuneRun:
     def _observers(self, trackers: list[Tracker]) -> Iterator[None]:
         """Notify the observers of every event; close them at the end."""
         driver = self.driver
-        spec, history = driver.spec, driver.history
+        spec = driver.spec
+        history = driver.history
         self._progress = progress = Progress(spec, history, clock=driver.journal.clock)
         notifier = Notifier(spec, history)
 
@@ -119,7 +123,9 @@ class TuneRun:
             yield
 
     def _tune(self) -> None:
-        driver, spec, is_joined = self.driver, self.driver.spec, cluster.is_joined()
+        driver = self.driver
+        spec = self.driver.spec
+        is_joined = cluster.is_joined()
         slots = cluster.slots(spec.resources)
         driver.restore()
         if self._resumed:
@@ -190,7 +196,8 @@ class TuneRun:
     @contextmanager
     def _end_journaled(self) -> Iterator[None]:
         """Journal how `tune.run` ends. Raises ExperimentError if it failed."""
-        driver, status = self.driver, FAILED
+        driver = self.driver
+        status = FAILED
         try:
             with driver.steering.listening():
                 yield

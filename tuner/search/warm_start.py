@@ -111,9 +111,11 @@ def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
         results = Results(find_experiment(spec.warm_start, spec.storage))
         match = _Match(spec, results.spec)
         trials, count = match.trials(results)
-        used, verb = len(trials), "are given"
+        used = len(trials)
+        verb = "are given"
         if spec.search.skips:
-            used, verb = sum(trial.tried for trial in trials), "are not tried again"
+            used = sum(trial.tried for trial in trials)
+            verb = "are not tried again"
         note = f"{used} of the {count} finished trials of {results.name} {verb}"
         warm_start = WarmStart(results.name, trials, (note, *match.notes()))
         matches = bool(trials)
@@ -219,7 +221,9 @@ class _Match:
     def __init__(
         self, spec: ExperimentSpec, before: ExperimentSpec, *, fills: bool = False
     ) -> None:
-        self._spec, self._before, self._fills = spec, before, fills
+        self._spec = spec
+        self._before = before
+        self._fills = fills
         self._space = spec.search.space
         self._encoding = Encoding(self._space)
         self._outside: Counter[str] = Counter()  # hyperparameter -> trials left out for it
@@ -267,7 +271,8 @@ class _Match:
 
     def _trains_alike(self, old: Mapping[str, Value], new: Mapping[str, Value]) -> bool:
         """Whether a trial of `new` would be trained here as that of `old` was there."""
-        spec, before = self._spec, self._before
+        spec = self._spec
+        before = self._before
         there = {**flat(before.training), **flat(old), "data_dir": None}
         here = {**flat(spec.training), **flat(new), "data_dir": None}
         same = (before.trainable, before.epochs) == (spec.trainable, spec.epochs)
@@ -286,7 +291,8 @@ class _Match:
 
     def notes(self) -> Iterator[str]:
         """A line for each hyperparameter and constant that did not match."""
-        spec, before = self._spec, self._before
+        spec = self._spec
+        before = self._before
         old, new = (
             {name for name, value in space.items() if _is_searched(value)}
             for space in (before.search.space, self._space)

@@ -141,7 +141,8 @@ class Guard:
     """Passes allowed requests to `app`, and adds `_HEADERS` to every answer."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app, self._access = app, access
+        self._app = app
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

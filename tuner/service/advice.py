@@ -119,7 +119,8 @@ def findings(request: Request, results: Opened) -> Response:
     """
     shown = []
     for finding in request.app.state.advice.update(results):
-        command, evidence = finding["action"]["command"], finding["evidence"]
+        command = finding["action"]["command"]
+        evidence = finding["evidence"]
         offer = find_offer(command, results)
         is_later = command.startswith(("tuner resume ", "tuner confirm "))
         if offer or results.status != RUNNING or not is_later:

@@ -87,7 +87,8 @@ def application(
     app.include_router(ask_tell.router)
     app.get("/api/events", response_class=StreamingResponse)(live.stream)
     app.mount("/", StaticFiles(packages=[("tuner.service", "page")], html=True))
-    app.state.live, app.state.experiments = live, live.experiments
+    app.state.live = live
+    app.state.experiments = live.experiments
     app.state.storage = storage
     app.state.advice = advice.Advice(storage)
     app.state.searches = ask_tell.Searches(storage or default_storage())
@@ -171,7 +172,8 @@ class Live:
     async def _events(self, name: str | None) -> AsyncIterator[str]:
         self._listeners += 1
         self._has_listeners.set()
-        seen, opened = 0, -1
+        seen = 0
+        opened = -1
         try:
             while not self._is_over:
                 version = self.experiments.version
@@ -213,7 +215,8 @@ class Live:
         return False
 
     def _wake(self) -> None:
-        news, self._news = self._news, asyncio.Event()
+        news = self._news
+        self._news = asyncio.Event()
         news.set()
 
 

@@ -230,7 +230,8 @@ def should_stop(searches: All, name: str, trial_id: str) -> Response:
 @router.post("/{name}/trials/{trial_id}/complete")
 def complete(searches: All, name: str, trial_id: str, body: Failure | None = None) -> Response:
     """End a trial: at its end, or with a failure in words, of a kind."""
-    search, how = searches.with_trial(name, trial_id), body or Failure()
+    search = searches.with_trial(name, trial_id)
+    how = body or Failure()
     search.complete(trial_id, failure=how.failure, kind=how.kind or "exception")
     return _state(search, trial_id, True)
 

@@ -65,7 +65,9 @@ class Tools:
     def __init__(
         self, storage: Text, experiments: Experiments, limits: Mapping[str, float]
     ) -> None:
-        self._storage, self._experiments, self._limits = storage, experiments, limits
+        self._storage = storage
+        self._experiments = experiments
+        self._limits = limits
         self._queue = Queue(storage or default_storage())
         self._adding = threading.Lock()
 
@@ -82,7 +84,8 @@ class Tools:
 
     def trials(self, name: str, where: Text = None, sort: Text = None, limit: Limit = 10) -> str:
         """The trials of an experiment. where: an expression over their keys; sort: KEY or -KEY."""
-        results, key = self._experiments.opened(name), (sort or "").removeprefix("-") or None
+        results = self._experiments.opened(name)
+        key = (sort or "").removeprefix("-") or None
         chosen = api.choose_rows(results, where, key, sort != key, limit)
         return _answer({"matches": chosen.total, "trials": chosen.rows}, limit > _SHORT)
 
@@ -173,7 +176,8 @@ def _translating(tool: Callable[..., str]) -> Callable[..., str]:
 
 def _user(context: Context) -> str:
     """The client's name; older ones do not send it with each request, but a User-Agent."""
-    client, agent = context.session.client_params, (context.headers or {}).get("user-agent", "")
+    client = context.session.client_params
+    agent = (context.headers or {}).get("user-agent", "")
     name = client.client_info.name if client else agent.partition("/")[0]
     return AGENT + (re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII)[:50] or "agent")
 

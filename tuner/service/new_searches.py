@@ -87,7 +87,8 @@ def add(request: Request, text: Text) -> Response:
 def variation(results: Opened, trial_id: str) -> Response:
     """A spec in YAML that trains the config of a trial once more, to be changed."""
     with results.lock:
-        config, spec = results.trial(trial_id).config, results.spec
+        config = results.trial(trial_id).config
+        spec = results.spec
     plain = spec.model_dump(mode="json", include=ask_tell.SETTABLE, exclude_defaults=True)
     plain["search"] = {
         "strategy": "random",
@@ -126,7 +127,8 @@ def plan_of(
         if isinstance(experiment, dict):
             json.dump({"name": "search", **raw}, file)
             file.flush()
-            experiment, settings = file.name, ()
+            experiment = file.name
+            settings = ()
         elif not experiment.isidentifier() and experiment.partition(":")[0] not in schemes:
             rule = "must be a name, or images after a scheme"
             raise UsageError(str(Fault("experiment", rule, experiment, schemes)))

@@ -34,7 +34,8 @@ from tuner.service.api import All, ChosenRows, Opened
 from tuner.spec.plain_values import flat
 from tuner.wording import amount_of, config_line, duration, number, program
 
-FEWEST, MOST = 2, 5  # experiments that are compared on one page
+FEWEST = 2
+MOST = 5  # experiments that are compared on one page
 _LONGEST_CONFIG = 300  # characters beside a figure
 Section = dict[str, Any]
 

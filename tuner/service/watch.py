@@ -82,12 +82,14 @@ class Followed(Results):
         return [self._rows[trial_id] for trial_id in self.trials]
 
     def _begin(self) -> None:
-        self._tail, self._size = Tail(self.folder), 0
+        self._tail = Tail(self.folder)
+        self._size = 0
         self._rows: dict[str, dict[str, Any]] = {}
         self.history = History(self.objective, images=self.document.get(VALIDATION))
 
     def _catch_up(self, *, is_driven: bool) -> None:
-        size_before, self._size = self._size, os.stat(self.folder / JOURNAL).st_size
+        size_before = self._size
+        self._size = os.stat(self.folder / JOURNAL).st_size
         is_replaced = self._size < size_before  # the local copy of a store's journal may be
         if is_replaced or (is_driven and not self._was_driven):  # undo `interrupt`
             self._begin()
@@ -151,9 +153,11 @@ class Experiments:
         pace: Pace | None = None,
         list_one: Callable[..., Listed] = listed,
     ) -> None:
-        self._batch, self._list_one = batch, list_one
+        self._batch = batch
+        self._list_one = list_one
         self.version = 0  # increases with each change, and with the first look
-        self._storage, self._clock = storage, clock
+        self._storage = storage
+        self._clock = clock
         root = storage_folder(storage)
         self.place = shown(root)
         self._is_remote = url_of(root) is not None
@@ -171,7 +175,8 @@ class Experiments:
     def look(self) -> bool:
         """Read what has changed; whether there is more to read."""
         with self._looking:
-            now, problem = self._clock(), ""
+            now = self._clock()
+            problem = ""
             try:
                 self._find(now)
                 self._read_new(now)
@@ -258,7 +263,8 @@ class Experiments:
                 self._enter(entry)
 
     def _ask(self, entry: _Entry, now: float) -> None:
-        folder, was_running = entry.listed.folder, entry.listed.status == RUNNING
+        folder = entry.listed.folder
+        was_running = entry.listed.status == RUNNING
         has_died = was_running and not ExperimentFolder(folder).is_driven
         if has_died or self._mark(folder) != entry.mark:
             self._enter(self._read(folder, now))

@@ -179,7 +179,8 @@ class ByValue(str):
         from tuner import ray_compat
 
         self = super().__new__(cls, text or _text_of(value))
-        self._value, self._pickled = value, pickled
+        self._value = value
+        self._pickled = pickled
         ray_compat.note_parameters(value)
         return self
 
@@ -189,7 +190,8 @@ class ByValue(str):
         if self._pickled is not None:
             from ray import cloudpickle
 
-            self._value, self._pickled = cloudpickle.loads(self._pickled), None
+            self._value = cloudpickle.loads(self._pickled)
+            self._pickled = None
         return self._value
 
     def __reduce__(self) -> Any:
@@ -209,7 +211,8 @@ def bare_name(text: str) -> str:
 
 def is_importable(value: Any) -> bool:
     """Whether another process can import `value` by its module and name."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", None)
     if not module or not name or module in _SCRIPT:
         return False
     imported: Any = sys.modules.get(module)

@@ -203,7 +203,8 @@ def faults_of_configs(
     pinned: Values | None = None,
 ) -> Iterator[Fault]:
     """The faults that `check` finds in trials' settings, at the space's extremes, each once."""
-    constants, space = {**spec.constants, **(pinned or {})}, spec.search.space
+    constants = {**spec.constants, **(pinned or {})}
+    space = spec.search.space
     searched = [f"{position.path}." for position, _ in walk(space)]
     faults: dict[tuple[str, str], Fault] = {}
     for config in extreme_configs(space):

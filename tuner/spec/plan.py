@@ -55,7 +55,8 @@ def plan_of(spec: ExperimentSpec, *, here: bool, machine: Machine | None = None)
 
 
 def _expected_epochs(spec: ExperimentSpec) -> float:
-    scheduler, length = spec.scheduler, float(spec.epochs or 1)
+    scheduler = spec.scheduler
+    length = float(spec.epochs or 1)
     expected = scheduler.expected_epochs(spec.brackets) if scheduler else None
     return length if expected is None else min(expected, length)
 
@@ -79,7 +80,8 @@ def _of_the_objective(objective: Objective) -> Iterator[str]:
 
 def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
     """The effect of `num_samples` on a grid, and on `grid_search` in other strategies."""
-    search, samples = spec.search, spec.num_samples
+    search = spec.search
+    samples = spec.num_samples
     if samples is None:
         return
     if isinstance(search, GridSettings):
@@ -131,7 +133,8 @@ def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:
     if spec.resources.gpus or spec.is_elsewhere:
         return
     if count := gpus_here():
-        idle, it = amount_of(count, "GPU"), "it" if count == 1 else "them"
+        idle = amount_of(count, "GPU")
+        it = "it" if count == 1 else "them"
         yield (
             f"trials reserve no GPU: they train on CPUs and leave {idle} idle; --gpus 1 uses {it}"
         )

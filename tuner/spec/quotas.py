@@ -53,7 +53,8 @@ def memory_limit(root: Path = ROOT) -> tuple[Limit, int] | None:
 
     Reclaimable files are not counted as used. memory.high slows, and so counts, too.
     """
-    limits, left = [], []
+    limits = []
+    left = []
     for group in _groups("memory", root):
         stat = dict(re.findall(r"^(\w+) (\d+)$", _text(group / "memory.stat"), re.MULTILINE))
         for names, usage, reclaimable in (

@@ -91,7 +91,8 @@ def _read(raw: object, info: ValidationInfo) -> object:
             raise FaultsError(*(Fault(key, rule, value) for key, value in unused.items()))
         if "max_t" not in raw:
             return None
-        name, raw = DEFAULT, {"name": DEFAULT, "max_t": raw["max_t"], "grace_period": raw["max_t"]}
+        name = DEFAULT
+        raw = {"name": DEFAULT, "max_t": raw["max_t"], "grace_period": raw["max_t"]}
     return SCHEDULERS.read(raw, name, info.context)
 
 

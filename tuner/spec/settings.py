@@ -111,7 +111,8 @@ def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") 
     """pydantic's errors for values of `model`, in plain words."""
     faults: list[Fault] = []
     for item in error.errors(include_url=False):
-        location, value = item["loc"], item["input"]
+        location = item["loc"]
+        value = item["input"]
         key = ".".join([*([prefix] if prefix else []), *map(str, location)])
         cause = item.get("ctx", {}).get("error")
         if isinstance(cause, FaultsError):

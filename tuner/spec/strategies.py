@@ -112,7 +112,8 @@ class SampledSettings(SearchSettings):
             return self
         from tuner.spec.space.encoding import Encoding  # numpy
 
-        encoding, faults = Encoding(self.space), list[Fault]()
+        encoding = Encoding(self.space)
+        faults = list[Fault]()
         for number, point in enumerate(self.points_to_evaluate):
             try:
                 encoding.encode(point, partial=True)
@@ -281,7 +282,8 @@ def _is_long(samples: Any, time_budget_s: Any) -> bool:
 
 def _can_learn(raw: Mapping[str, Any]) -> bool:
     """False where earlier trials are of one objective, and there are several."""
-    objective, objectives = raw.get("objective"), raw.get("objectives")
+    objective = raw.get("objective")
+    objectives = raw.get("objectives")
     others = objective.get("others") if isinstance(objective, Mapping) else None
     has_several = bool(others) or (isinstance(objectives, Sequence) and len(objectives) > 1)
     return not (raw.get("warm_start") and has_several)

@@ -87,7 +87,8 @@ def _joined(text: str) -> str:
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_TEXT, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
+_TEXT = "tag:yaml.org,2002:str"
+_MERGE = "tag:yaml.org,2002:merge"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _Loader.add_implicit_resolver(
     _NUMBERS[1],
@@ -163,7 +164,8 @@ def _without_constants(raw: Mapping[str, Any], by_path: Mapping[str, Any]) -> Ma
 
 def assigned(assignments: Iterable[str]) -> list[tuple[str, Any]]:
     """(dotted path, value) of each `dotted.path=value`. Raises SpecError with every fault."""
-    values, faults = [], []
+    values = []
+    faults = []
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         path = path.strip()

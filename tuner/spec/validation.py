@@ -154,7 +154,8 @@ def with_default(spec: ExperimentSpec, source: str = "the spec") -> ExperimentSp
     Where `default_first` is open, a spec that has other first configs, one trial, or defaults that
     are no config of its space is returned as it is.
     """
-    search, space = spec.search, spec.search.space
+    search = spec.search
+    space = spec.search.space
     required = getattr(search, "default_first", False)
     points = getattr(search, "points_to_evaluate", ())
     if required is False or (required is None and (points or spec.num_samples == 1)):
@@ -333,7 +334,8 @@ def _alone_faults(spec: ExperimentSpec, what: str) -> Iterator[Fault]:
 def _command_faults(command: Command, machine: Machine | None) -> Iterator[Fault]:
     """A missing program or script; absolute paths are not checked for a cluster."""
     here = Path.cwd()
-    program, script = command.located(here).arguments[0], command.script
+    program = command.located(here).arguments[0]
+    script = command.script
     if machine is not None and shutil.which(program) is None:
         rule = "must begin with a program that is on the PATH, or with the path of one"
         yield Fault("trainable.command", rule, program)

@@ -118,7 +118,8 @@ class ModelContract:
     @torch.no_grad()
     def test_a_saved_state_goes_on(self) -> None:
         """In a network of another seed, from a file that holds only tensors and plain values."""
-        model, other = self.make(), self.make(seed=1)
+        model = self.make()
+        other = self.make(seed=1)
         model.train()(self.images(3))  # what it keeps, such as BatchNorm's statistics, is saved too
         file = BytesIO()
         torch.save(model.state_dict(), file)
@@ -164,7 +165,8 @@ class DatasetContract:
 
     def test_the_statistics_are_those_of_the_pixels(self, arrays: ImageArrays) -> None:
         pixels_NHWC = arrays.images_NHWC / 255
-        mean_C, std_C = pixels_NHWC.mean((0, 1, 2)), pixels_NHWC.std((0, 1, 2))
+        mean_C = pixels_NHWC.mean((0, 1, 2))
+        std_C = pixels_NHWC.std((0, 1, 2))
         assert mean_C.tolist() == pytest.approx(self.info.mean, abs=5e-3)
         assert std_C.tolist() == pytest.approx(self.info.std, abs=5e-3)
 
@@ -223,7 +225,8 @@ class DeclarationContract:
         assert json.loads(json.dumps(plan)) == plan
 
     def test_data_is_pinned_once(self) -> None:
-        spec, again = self.validated(), self.validated()
+        spec = self.validated()
+        again = self.validated()
         for each in (spec, again):
             each.pin_data()
         assert spec.pin_data() == ()
@@ -286,7 +289,8 @@ class LearnerContract:
             assert declared is None or set(report) - {DONE} == set(declared)
 
     def test_same_seed_same_results(self) -> None:
-        first, second = self.make(seed=3), self.make(seed=3)
+        first = self.make(seed=3)
+        second = self.make(seed=3)
         assert self.results(first, 2) == self.results(second, 2)
         assert same(first.state_dict(), second.state_dict())
 
@@ -305,7 +309,8 @@ class LearnerContract:
     @pytest.mark.parametrize("used", [False, True], ids=["new", "used"])
     def test_continues_where_it_was_saved(self, used: bool, tmp_path: Path) -> None:
         original = self.make(seed=5)
-        states, expected = [], []
+        states = []
+        expected = []
         for _ in range(self.steps):
             states.append(self.saved(original, tmp_path))
             expected += self.results(original, 1)
@@ -322,6 +327,7 @@ class LearnerContract:
         measure = getattr(self.make(), "test", None)
         if measure is None:
             pytest.skip("this Learner has no test()")
-        first, second = measure(), measure()
+        first = measure()
+        second = measure()
         assert {"test_loss", "test_accuracy"} <= set(first)
         assert first == second

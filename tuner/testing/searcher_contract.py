@@ -109,7 +109,8 @@ class SearcherContract:
     @FEW
     @given(spaces, st.integers(0, 9))
     def test_any_space(self, space: dict[str, Any], seed: int) -> None:
-        search, encoding = self.make(space, seed=seed), Encoding(space)
+        search = self.make(space, seed=seed)
+        encoding = Encoding(space)
         for number in range(self.trials):
             config = search.suggest(str(number))
             if config == Searcher.FINISHED:
@@ -187,7 +188,8 @@ class LearningSearcherContract(SearcherContract):
         for sign, mode in ((1, "min"), (-1, "max")):
             search = self.make(seed=2, mode=mode)
             configs = play(search, 0, 40, loss=lambda c, s=sign: s * loss_of(c))
-            early, late = map(loss_of, configs[:10]), map(loss_of, configs[25:])
+            early = map(loss_of, configs[:10])
+            late = map(loss_of, configs[25:])
             assert sum(early) / 10 > sum(late) / 15
 
     def test_goes_on_the_same_from_its_trials(self) -> None:
@@ -217,7 +219,8 @@ class LearningSearcherContract(SearcherContract):
 
     def test_a_lost_trial_is_neither_waited_for_nor_held_against_its_config(self) -> None:
         search = self.make({"x": "choice([1, 2])"}, seed=6)
-        first, _ = search.suggest("a"), search.suggest("b")
+        first = search.suggest("a")
+        _ = search.suggest("b")
         assert search.suggest("c") == Searcher.FINISHED
         search.on_trial_complete("a", None)
         assert search.suggest("d") == first

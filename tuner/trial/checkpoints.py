@@ -178,7 +178,9 @@ class SavePolicy:
     """
 
     def __init__(self, rules: SaveRules, objective: Objective, *, reported: int = 0) -> None:
-        self._rules, self._objective, self._reported = rules, objective, reported
+        self._rules = rules
+        self._objective = objective
+        self._reported = reported
         self._curve = Curve(objective)  # of the reports that count, or of all until one does
         self._has_counted = False
         self._write_s = math.inf  # how long the last one took that was waited for
@@ -192,7 +194,8 @@ class SavePolicy:
         objective = self._objective
         counts = objective.counts(epoch, metrics)
         if counts and not self._has_counted:
-            self._curve, self._has_counted = Curve(objective), True
+            self._curve = Curve(objective)
+            self._has_counted = True
         if not counts and self._has_counted:
             return False
         return self._curve.add(epoch, objective.key(metrics[objective.metric]))
@@ -273,7 +276,8 @@ class CheckpointWriter:
         """The checkpoints written by its thread since the last call; wait: until it is done."""
         if self._writing is None or not (wait or self._writing.done()):
             return []
-        writing, self._writing = self._writing, None
+        writing = self._writing
+        self._writing = None
         return writing.result()
 
     def close(self) -> None:
@@ -283,7 +287,8 @@ class CheckpointWriter:
 
     def _taken(self, epoch: int) -> list[tuple[int, State]]:
         """Take the held state, unless it is that of `epoch`, which is written anyway."""
-        held, self._held = self._held, None
+        held = self._held
+        self._held = None
         return [held] if held and held[0] != epoch else []
 
     def _begin(self, states: list[tuple[int, State]]) -> None:

@@ -94,7 +94,8 @@ def failure_of(error: BaseException) -> Failure:
     """
     if isinstance(error, StorageError):
         return Failure(STORAGE, str(error))
-    message, origin = cut(message_of(error)), origin_of(error)
+    message = cut(message_of(error))
+    origin = origin_of(error)
     message = f"{message}, at {origin}" if origin else message
     missing = [path for each in _chain(error) for path in _paths_not_found(each)]
     message += start_dir_hint(missing)
@@ -177,7 +178,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 def message_of(error: BaseException) -> str:
     """The class and the text of an exception, in one line."""
-    text, name = _text(error), type(error).__name__
+    text = _text(error)
+    name = type(error).__name__
     return f"{name}: {text}" if text else name
 
 

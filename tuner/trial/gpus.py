@@ -48,7 +48,8 @@ def take(amount: float) -> None:
     folder, _, names = os.environ.get(_SHARED, "").rpartition(":")
     if not amount or not folder or _held:
         return
-    files, has_reported = _opened(Path(folder), names.split(",")), False
+    files = _opened(Path(folder), names.split(","))
+    has_reported = False
     while not (taken := _taken(Path(folder), files, amount)):
         if not has_reported:
             print("waiting for a GPU that another search still uses")

@@ -27,7 +27,8 @@ MARK = "TUNER_SESSION"  # in the environment of Ray's daemons and, through them,
 
 _TRIAL_MARK = "TUNER_TRIAL"
 _PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
-_READS, _READ_S = 10, 0.001  # of an empty environment
+_READS = 10
+_READ_S = 0.001  # of an empty environment
 _MOST_ROUNDS = 10  # of a family that goes on forking while it is ended
 
 # In the commands of what a library starts once for its whole process, and which ends with it
@@ -70,7 +71,9 @@ def marked(mark: str, temporary: str) -> list[int]:
     Ray's daemons give themselves a title that can overwrite it: what has a file of the folder
     `temporary` open, and an environment that begins with nothing, is one of them.
     """
-    entry_of_mark, within, pids = f"{MARK}={mark}".encode(), f"{temporary}/", []
+    entry_of_mark = f"{MARK}={mark}".encode()
+    within = f"{temporary}/"
+    pids = []
     for entry, environment in _others():
         is_marked = entry_of_mark in environment.split(b"\0")
         if not is_marked and environment.startswith(b"\0"):
@@ -128,7 +131,8 @@ class Children:
 
 
 def _end_children(mark: str) -> int:
-    entry_of_mark, ended = f"{_TRIAL_MARK}={mark}".encode(), set[int]()
+    entry_of_mark = f"{_TRIAL_MARK}={mark}".encode()
+    ended = set[int]()
     for _ in range(_MOST_ROUNDS):
         running = []
         for entry, environment in _others():

@@ -32,13 +32,16 @@ if TYPE_CHECKING:
     import torch
 
 _MIB = 1 << 20
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # what mallopt sets, as malloc.h numbers it
-_MOST_KEPT, _LARGEST_KEPT = 2**31 - 1, 32 * _MIB  # bytes: as much as mallopt takes
+_TRIM_THRESHOLD = -1
+_MMAP_THRESHOLD = -3  # what mallopt sets, as malloc.h numbers it
+_MOST_KEPT = 2**31 - 1
+_LARGEST_KEPT = 32 * _MIB  # bytes: as much as mallopt takes
 _STATUS, _CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 Memory = Callable[[], tuple[int, int]]  # bytes that are free, bytes in all
 
 _CHECK_EVERY_S = 0.2
-_RESERVED_SHARE, _MOST_RESERVED = 0.05, 1 << 30  # of the machine's memory, and bytes: stay free
+_RESERVED_SHARE = 0.05
+_MOST_RESERVED = 1 << 30  # of the machine's memory, and bytes: stay free
 _GONE_S = 5.0
 
 
@@ -145,10 +148,12 @@ def watched(
 def free_and_all(limit_of: Callable[[], Any] = quotas.memory_limit) -> tuple[int, int]:
     """(bytes that are free, bytes in all), of the machine or of what this process may use of it."""
     machine = psutil.virtual_memory()
-    free, total = machine.available, machine.total
+    free = machine.available
+    total = machine.total
     if limited := limit_of():
         limit, left = limited
-        free, total = min(free, left), min(total, int(limit.amount))
+        free = min(free, left)
+        total = min(total, int(limit.amount))
     return free, total
 
 

@@ -132,7 +132,8 @@ class CommandTrial(ProcessTrial):
         self, checkpoint: Path | None, config: dict[str, Any], seed: int
     ) -> dict[str, str]:
         folder = self._files.parent / "checkpoints"
-        self._new, self._taken = folder / "new", folder / "taken"
+        self._new = folder / "new"
+        self._taken = folder / "taken"
         ExperimentFolder(self._context.folder).make_folder(folder)
         for stale in (self._new, self._taken):  # of a process that was killed
             shutil.rmtree(stale, ignore_errors=True)

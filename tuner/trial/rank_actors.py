@@ -101,8 +101,10 @@ class RankGroup:
         """Start the ranks if there are none; each waits for its GPU. Raises as `begin` does."""
         if self._ranks:
             return
-        self._trial_id, self._has_met = None, False
-        group, actor = get_current_placement_group(), ray.remote(_Rank)
+        self._trial_id = None
+        self._has_met = False
+        group = get_current_placement_group()
+        actor = ray.remote(_Rank)
         assert group is not None
         self._ranks = [
             actor.options(
@@ -152,7 +154,8 @@ class RankGroup:
 
     def close(self) -> None:
         """End the ranks, and return when they are gone: their resources are then free."""
-        ranks, self._ranks = self._ranks, []
+        ranks = self._ranks
+        self._ranks = []
         for rank in ranks:
             ray.kill(rank)
         deadline = time.monotonic() + _END_S

@@ -56,8 +56,10 @@ class Script:
         grace_s: float = 10.0,
         rest_s: float = 1.0,
     ) -> None:
-        self._grace_s, self._rest_s = grace_s, rest_s
-        self._metric, self._on_report = metric, on_report
+        self._grace_s = grace_s
+        self._rest_s = rest_s
+        self._metric = metric
+        self._on_report = on_report
         self._reports: deque[tuple[Any, Path | None]] = deque()
         self._waiting: socket.socket | None = None  # the `tuner.report` that waits for its answer
         self._has_called = False
@@ -78,7 +80,8 @@ class Script:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         # Its outputs, each with the descriptor of the trial's log and what reads it
-        out, err = (1, self._process.stdout, self._out), (2, self._process.stderr, self._err)
+        out = (1, self._process.stdout, self._out)
+        err = (2, self._process.stderr, self._err)
         self._streams: list[Any] = [out, err]
         for fd, stream, read in self._streams:
             copy = partial(self._copy, fd, stream, read)

@@ -25,7 +25,9 @@ def host_copy(state: Any) -> Any:
     """
     import torch
 
-    memo, copies, devices = {}, {}, set[torch.device]()
+    memo = {}
+    copies = {}
+    devices = set[torch.device]()
     for _, tensor in _tensors(state):
         memory = tensor.device, tensor.untyped_storage().data_ptr(), tensor.storage_offset()
         key = *memory, tensor.dtype, tensor.shape, tensor.stride()
@@ -61,7 +63,8 @@ def weights_of(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
 
 def with_weights(state: dict[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
     """A copy with the tensors that `weights_of` lists replaced; KeyError if one is missing."""
-    model, new = state.get("model"), {id(t): weights[name] for name, t in weights_of(state)}
+    model = state.get("model")
+    new = {id(t): weights[name] for name, t in weights_of(state)}
     if isinstance(model, dict):
         return {**state, "model": deepcopy(model, new)}
     return deepcopy(state, new)

@@ -98,9 +98,12 @@ def remember_numerics() -> Callable[[], None]:
     It covers the default dtype, the precision of products, cuDNN's choice of algorithms, and
     determinism. Without it a trial whose code sets one of them sets it for the next trial too.
     """
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    dtype, determinism = torch.get_default_dtype(), _determinism()
-    choice, older = (cudnn.benchmark, cudnn.deterministic), _older_precision()
+    matmul = torch.backends.cuda.matmul
+    cudnn = torch.backends.cudnn
+    dtype = torch.get_default_dtype()
+    determinism = _determinism()
+    choice = (cudnn.benchmark, cudnn.deterministic)
+    older = _older_precision()
     owners: tuple[Any, ...] = (torch.backends, matmul, cudnn, torch.backends.mkldnn)
     parts = [getattr(o, name, None) for o in owners for name in ("matmul", "conv", "rnn")]
     newer = [(o, o.fp32_precision) for o in (*owners, *parts) if hasattr(o, "fp32_precision")]
@@ -124,7 +127,8 @@ def _older_precision() -> tuple[bool, bool, str] | None:
 
     Once a newer name was set to something else, the older can be neither read nor trusted.
     """
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    matmul = torch.backends.cuda.matmul
+    cudnn = torch.backends.cudnn
     with suppress(RuntimeError):
         return matmul.allow_tf32, cudnn.allow_tf32, torch.get_float32_matmul_precision()
     return None
@@ -175,7 +179,8 @@ def loading_s() -> float:
     if iterator is None:
         return 0.0
     if not hasattr(iterator, "waited_s"):
-        following, iterator.waited_s = iterator.__next__, 0.0
+        following = iterator.__next__
+        iterator.waited_s = 0.0
 
         def timed(self: Any) -> Any:
             began = time.perf_counter()

@@ -217,7 +217,8 @@ class ProcessTrial(Trial):
         """
         self._store = CheckpointStore(self._context.folder, assignment.trial_id)
         self._process = self._process or TrialProcess(self._context)
-        trainable, checkpoint = self._process.begin(assignment), assignment.checkpoint
+        trainable = self._process.begin(assignment)
+        checkpoint = assignment.checkpoint
         files = self._store.fetch(checkpoint["path"]) if checkpoint else None
         return trainable, with_trial_seed(assignment.config, assignment.seed), files
 
@@ -236,7 +237,8 @@ class ProcessTrial(Trial):
         raise NotImplementedError
 
     def _release(self) -> str | None:
-        running, self._running = self._running, None
+        running = self._running
+        self._running = None
         reason = None if running is None else self._stop(running)
         if self._process is None:
             return reason

@@ -101,7 +101,8 @@ class Leftovers:
             release()
         except RuntimeError:  # after some errors every call to the device fails
             reason = _NO_DEVICE
-        ended, now = self.children.end(), self._held()
+        ended = self.children.end()
+        now = self._held()
         if self._first_mib is None:
             self._first_mib = now
             # What is there now stays. Later collections pass over it; else each would take 0.2 s
@@ -153,7 +154,8 @@ class TrialProcess:
 
     def end(self) -> str | None:
         """Undo what the trial has changed; returns why this process is not to run another."""
-        folder, self._folder = self._folder, None
+        folder = self._folder
+        self._folder = None
         if folder is not None:
             with suppress(FileNotFoundError):  # removed meanwhile
                 os.chdir(self._start)
@@ -215,7 +217,8 @@ class TrialLog:
         self._streams = sys.stdout, sys.stderr
         for fd in (1, 2):
             os.dup2(self._file, fd)
-        sys.stdout, sys.stderr = _stream(1), _stream(2)
+        sys.stdout = _stream(1)
+        sys.stderr = _stream(2)
         faulthandler.enable(self._file)
         return self
 
@@ -253,7 +256,8 @@ def cut(path: Path, limit: int = LIMIT) -> None:
     """
     if (size := path.stat().st_size) <= limit:
         return
-    first, last = limit // 2, limit // 4
+    first = limit // 2
+    last = limit // 4
     with path.open("r+b", buffering=0) as file:
         text = GAP + os.pread(file.fileno(), last, size - last)
         os.pwrite(file.fileno(), text, first)  # in place, which works on a full disk, too

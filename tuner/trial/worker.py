@@ -29,7 +29,8 @@ class Worker:
     def __init__(self, context: TrialContext, rank: int = 0) -> None:
         import torch
 
-        self._context, self._resources = context, context.resources
+        self._context = context
+        self._resources = context.resources
         self._rank = rank
         self._learner: Learner | None = None
         self._writer: CheckpointWriter | None = None
@@ -44,7 +45,8 @@ class Worker:
         The trial's seed, if any, replaces the experiment's among the constants. Raises the errors
         of the Learner.
         """
-        context, resources = self._context, self._resources
+        context = self._context
+        resources = self._resources
         build = self._process.begin(assignment)
         self._watch = MemoryWatch(self._device())
         store = CheckpointStore(context.folder, assignment.trial_id)
@@ -59,7 +61,8 @@ class Worker:
         is_copied = getattr(self._learner, "copies_state", False)
         self._writer = CheckpointWriter(store, dict if is_copied else host_copy)
         if assignment.checkpoint is not None:
-            path, sha256 = assignment.checkpoint["path"], assignment.checkpoint["sha256"]
+            path = assignment.checkpoint["path"]
+            sha256 = assignment.checkpoint["sha256"]
             self._learner.load_state_dict(load_state(store.fetch(path), sha256))
             store.release()
 

@@ -160,7 +160,8 @@ def cut_out(x_NCHW: Tensor, draws: Draws, *, augmentation: Augmentation) -> Tens
     side = augmentation.cutout
     if not side:
         return x_NCHW
-    top_N, left_N = draws.row_N - side // 2, draws.column_N - side // 2
+    top_N = draws.row_N - side // 2
+    left_N = draws.column_N - side // 2
     cut_NHW = _rectangles(top_N, top_N + side, left_N, left_N + side, size=x_NCHW.shape[-1])
     return x_NCHW.masked_fill_(cut_NHW[:, None], 0)
 
@@ -199,7 +200,8 @@ def draw_mixes(
     count: int, *, image_size: int, augmentation: Augmentation, rng: np.random.Generator
 ) -> Mixes:
     """The mixes of `count` images, on the CPU; of mixup and CutMix each with probability 1/2."""
-    mixup, cutmix = augmentation.mixup, augmentation.cutmix
+    mixup = augmentation.mixup
+    cutmix = augmentation.cutmix
     is_cut_N = rng.random(count) < (0.5 if mixup and cutmix else float(cutmix > 0))
     blend_N = rng.beta(mixup, mixup, count) if mixup else np.ones(count)
     kept_N = rng.beta(cutmix, cutmix, count) if cutmix else np.ones(count)

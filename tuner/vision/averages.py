@@ -27,7 +27,8 @@ class WeightAverage:
     """
 
     def __init__(self, tensors: Callable[[], Sequence[Tensor]], *, decay: float) -> None:
-        self.decay, self.updates = decay, 0
+        self.decay = decay
+        self.updates = 0
         self._tensors: Callable[[], Sequence[Tensor]] = tensors if decay else tuple
         self._averages = [tensor.detach().clone() for tensor in self._tensors()]
 

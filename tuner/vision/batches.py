@@ -179,7 +179,8 @@ class Batcher:
 
     def normalise_by(self, stats: PixelStats) -> None:
         """Normalise pixels from 0 to 1 to (pixel - mean) / std of each channel from now on."""
-        size, dtype = self._images.info.image_size, self._dtype
+        size = self._images.info.image_size
+        dtype = self._dtype
         self._normalise = normaliser(stats, size=size, dtype=dtype, device=self._device)
 
     def epoch(self, number: int, *, seed: int) -> Epoch:
@@ -204,7 +205,8 @@ class Batcher:
         return mix(batch, partners, epoch.mixes.at(positions), classes=classes)
 
     def _augmented(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
-        info, rows_N = self._images.info, epoch.order_N[positions]
+        info = self._images.info
+        rows_N = epoch.order_N[positions]
         draws = epoch.draws.at(positions)
         rows_NP, labels_N = self._select(rows_N)
         rows_NP = crop_and_flip(

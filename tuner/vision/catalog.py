@@ -234,7 +234,8 @@ def labelled_folder(
         translate_error(DataError, what, of=OSError),
     ):
         images = folders.find_all(folder, classes, channels)
-        store, name = data_folder(None) / STORE, short_name(f"folder:{folder}")
+        store = data_folder(None) / STORE
+        name = short_name(f"folder:{folder}")
         return DecodedSet(decode(images, how, store=store, name=name).name)
 
 

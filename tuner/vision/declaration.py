@@ -174,7 +174,8 @@ class ClassifierDeclaration(Declaration):
             info = catalog.dataset_info(choice)
         elif download or not catalog.may_download(choice.dataset):
             chosen, findings = catalog.pinned(choice)
-            info, values = catalog.dataset_info(chosen), asdict(chosen)
+            info = catalog.dataset_info(chosen)
+            values = asdict(chosen)
             findings = (*findings, *doubts(info))
         known: Any = spec.training.get("weights_sha256") or {}
         digests: dict[str, str] = dict(known)
@@ -235,7 +236,8 @@ class ClassifierDeclaration(Declaration):
 
         None, too, where heads train alone: nearly all of their time goes into features, once.
         """
-        images, resources = _own_images(spec), spec.resources
+        images = _own_images(spec)
+        resources = spec.resources
         networks = _values_of(spec.trial_constants.get("model"), "model")
         has_own_network = any(map(catalog.is_own_network, map(str, networks)))
         if images is None or resources.ranks > 1 or has_own_network:
@@ -246,7 +248,8 @@ class ClassifierDeclaration(Declaration):
         from tuner.vision.blueprint import blueprint_of
         from tuner.vision.new_model import step_s
 
-        threads, is_on_gpu = max(1, int(resources.cpus)), resources.gpus > 0
+        threads = max(1, int(resources.cpus))
+        is_on_gpu = resources.gpus > 0
         seconds = step_s(blueprint_of(settings, images), settings, threads=threads, gpu=is_on_gpu)
         length = settings.fold_epochs or 1  # below, validation takes a third of a step
         return length * seconds * (images.train + images.validation / 3) / settings.batch_size
@@ -309,7 +312,8 @@ def settings_faults(
     settings_check = partial(check_settings, split=spec.resources.split, describe=described)
 
     def check(values: Mapping[str, Any]) -> list[Fault]:
-        faults, workers = settings_check(values), spec.resources.workers
+        faults = settings_check(values)
+        workers = spec.resources.workers
         [size] = _values_of(values.get("batch_size"), "batch_size")
         if isinstance(size, int) and size % workers:  # every rank takes the same share
             faults.append(Fault("batch_size", f"must be divisible by the {workers} workers", size))
@@ -351,7 +355,8 @@ def start_faults(*, here: bool, digests: dict[str, str] | None = None) -> Faults
 
 def _own_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     """What cannot be searched: images of the user's own are decoded once, for all trials."""
-    space, configs = spec.search.space, getattr(spec.search, "configs", ())
+    space = spec.search.space
+    configs = getattr(spec.search, "configs", ())
     names = [*_values_of(space.get("dataset")), *(config.get("dataset") for config in configs)]
     for name in names:
         if isinstance(name, str) and not catalog.ships(name):
@@ -381,11 +386,13 @@ def _in_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]]:
     Unless `fold_epochs` is set, it is the trials' length. Only a mean over all folds is a trial's
     value: in those over some of them is more luck.
     """
-    folds, training = spec.training.get("folds"), dict(spec.training)
+    folds = spec.training.get("folds")
+    training = dict(spec.training)
     if type(folds) is not int or spec.epochs is None:
         return spec, []
     given = spec.scheduler or SCHEDULERS.settings(DEFAULT).model_validate({"max_t": spec.epochs})
-    scheduler, faults = given, list[Fault]()
+    scheduler = given
+    faults = list[Fault]()
     if training.get("fold_epochs") is None:
         training["fold_epochs"] = spec.epochs
         training.pop("epochs", None)

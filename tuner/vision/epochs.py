@@ -37,7 +37,8 @@ def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
     device: whose generator is meant beside the CPU's.
     """
     on_cuda = device is not None and device.type == "cuda"
-    python, arrays = random.getstate(), np.random.get_state()
+    python = random.getstate()
+    arrays = np.random.get_state()
     with torch.random.fork_rng(devices=[device] if on_cuda else []):
         torch.default_generator.manual_seed(seed)
         if on_cuda:
@@ -76,7 +77,8 @@ def shards(count: int, *, batch_size: int, rank: int = 0, world_size: int = 1) -
 
 def micro_shards(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]:
     """`shard` in consecutive parts of at most `size` images, equally many on every rank."""
-    first, step = shard.positions.start, shard.positions.step or 1
+    first = shard.positions.start
+    step = shard.positions.step or 1
     images = range(first, shard.positions.stop, step)[: shard.count]
     parts = []
     for start in range(0, ceil(shard.global_count / world_size), size):

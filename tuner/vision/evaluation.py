@@ -83,7 +83,8 @@ def evaluate(
     likeliest: gets the class of each of this rank's images, by batch.
     """
     part.eval()
-    loss, ranks = part.setup.loss, part.setup.ranks
+    loss = part.setup.loss
+    ranks = part.setup.ranks
     sums = loss.nothing(ranks.device)
     with precision.applied(), precision.forward():
         for shard in shards(len(rows_N), batch_size=part.evaluation_batch, **part.share):
@@ -143,7 +144,9 @@ class Predictor:
         *,
         temperature: float = 1.0,
     ) -> None:
-        self._model, self._settings, self._device = model, settings, device
+        self._model = model
+        self._settings = settings
+        self._device = device
         self._precision = precision_for(settings, device)
         dtype = dtype_of(settings)
         cast_weights(model.to(device).eval(), dtype)

@@ -381,13 +381,17 @@ def fit_head(
 
     x_NF, y_N = fitted(train_N)
     # A linear head's logits for the mean of the views are the mean of their logits
-    x_val_NF, y_val_N = features.of(held_out_N).mean(1), labels_N[held_out_N]
+    x_val_NF = features.of(held_out_N).mean(1)
+    y_val_N = labels_N[held_out_N]
     mean_F, std_F = _scale_of(x_NF)
-    x_NF, x_val_NF = (x_NF - mean_F) / std_F, (x_val_NF - mean_F) / std_F
+    x_NF = (x_NF - mean_F) / std_F
+    x_val_NF = (x_val_NF - mean_F) / std_F
     head = nn.Linear(x_NF.shape[1], images.info.num_classes)
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
-    least, best, chosen = float("inf"), head.state_dict(), _STRENGTHS[0]
+    least = float("inf")
+    best = head.state_dict()
+    chosen = _STRENGTHS[0]
     rows = _spanned(x_NF, head.out_features)
     for strength in _STRENGTHS:
         _regress(head, rows, y_N, strength=strength)
@@ -395,7 +399,8 @@ def fit_head(
             loss = float(F.cross_entropy(head(x_val_NF), y_val_N))
         if not loss < least:
             break
-        least, chosen = loss, strength
+        least = loss
+        chosen = strength
         best = {name: w.clone() for name, w in head.state_dict().items()}
     if fits_N is not None:
         head.load_state_dict(best)

@@ -102,7 +102,8 @@ class ImageClassifier:
         self.metrics = (*METRICS, *optional) if self._validates else REFIT_METRICS
         if settings.latency:
             self.metrics += (LATENCY,)
-        self._trial_settings, self._split = settings, split
+        self._trial_settings = settings
+        self._split = split
         self._folds: list[dict[str, float]] = []  # the validation of each finished fold
         self._build()
 
@@ -110,7 +111,8 @@ class ImageClassifier:
         """Make all that trains, of an epoch or of the fold number `fold`."""
         of_all = self._trial_settings
         self._settings = settings = of_all.in_fold(fold)
-        split, device = self._split, self._device
+        split = self._split
+        device = self._device
         images = image_set(settings.data, self._device)
         data = replace(images, info=transfer.with_pixel_stats(images.info, settings))
         self._data = of_trial(data, of_all, fold=fold)

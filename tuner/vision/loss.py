@@ -116,7 +116,8 @@ class CrossEntropy:
             return Measured(metrics, None)
         among, *matrix = counts
         matrix_KK = torch.tensor(matrix, dtype=torch.float64).view(self.classes, self.classes)
-        right_K, sizes_K = matrix_KK.diagonal(), matrix_KK.sum(1)
+        right_K = matrix_KK.diagonal()
+        sizes_K = matrix_KK.sum(1)
         both_K = sizes_K + matrix_KK.sum(0)  # 2 TP + FP + FN
         known = {
             "top5_accuracy": among / count,
@@ -138,7 +139,8 @@ def training_loss(
     settings: ClassifierSettings, images: ImageSet, device: torch.device
 ) -> CrossEntropy:
     """The loss and the metrics of `settings` on a device."""
-    loss, classes = CrossEntropy.of(settings), images.info.num_classes
+    loss = CrossEntropy.of(settings)
+    classes = images.info.num_classes
     weights_K = None
     if settings.class_weights is not None:
         labels_N = images.labels_N.cpu()[images.splits["train"]]

@@ -99,21 +99,24 @@ class _Snapshot:
     """A copy of the buffers and the random state before a step."""
 
     def __init__(self, buffers: Buffers, device: torch.device) -> None:
-        self._buffers, self._device = buffers, device
+        self._buffers = buffers
+        self._device = device
         self._live: Mapping[str, Tensor] = {}
         self._present: list[Tensor] = []
         self._copies: list[Tensor] = []
 
     @torch.no_grad()
     def update(self) -> None:
-        live, before = self._buffers(), self._live
+        live = self._buffers()
+        before = self._live
         # A forward pass can replace buffers
         if live is before or (
             list(live) == list(before) and all(map(is_, live.values(), before.values()))
         ):
             copy_all(self._copies, self._present)
         else:
-            self._live, self._present = live, [distinct(buffer) for buffer in live.values()]
+            self._live = live
+            self._present = [distinct(buffer) for buffer in live.values()]
             self._copies = [buffer.detach().clone() for buffer in self._present]
         self._random = torch.get_rng_state()
         if self._device.type == "cuda":

@@ -222,7 +222,8 @@ def _stages(model: nn.Module, plan: Blueprint) -> Iterator[dict[str, object]]:
     shapes = _shapes(model, plan, parts)
     counted: set[int] = set()
     for name in sorted(parts, key=lambda name: name not in shapes):  # called parts first
-        part, output = parts[name], shapes.get(name, ())
+        part = parts[name]
+        output = shapes.get(name, ())
         own = [p for p in part.parameters() if id(p) not in counted]
         counted |= {*map(id, own)}
         count = sum(p.numel() for p in own)

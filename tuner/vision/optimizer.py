@@ -23,7 +23,9 @@ from tuner.vision.recipe import MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
 from tuner.vision.settings import ClassifierSettings
 
 Group = dict[str, Any]
-_FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # of triangular: first rate, position of the peak, last rate
+_FIRST = 0.2
+_PEAK = 0.25
+_LAST = 0.05  # of triangular: first rate, position of the peak, last rate
 _NUMBERED = re.compile(r"([^.]+\.)*?[^.]*\d(\.\d+|\.[^.]*layer\d+)*(?=\.)")  # see `_layer_of`
 _FILTERED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -47,7 +49,8 @@ class MuonBesideSGD(Optimizer):
     """
 
     def __init__(self, sgd: Optimizer, muon: Optimizer, filters: Sequence[Group]) -> None:
-        self._sgd, self._muon = sgd, muon
+        self._sgd = sgd
+        self._muon = muon
         groups = [{**muon.defaults, **group} for group in filters]
         super().__init__([*sgd.param_groups, *groups], {})
 
@@ -56,7 +59,8 @@ class MuonBesideSGD(Optimizer):
         """Update every parameter that has a gradient."""
         others = len(self._sgd.param_groups)
         # Loading a state replaces the groups and the state
-        self._sgd.state, self._sgd.param_groups = self.state, self.param_groups[:others]
+        self._sgd.state = self.state
+        self._sgd.param_groups = self.param_groups[:others]
         self._sgd.step()
         pairs: list[tuple[nn.Parameter, nn.Parameter]] = []
         for own, group in zip(self._muon.param_groups, self.param_groups[others:], strict=True):
@@ -66,7 +70,8 @@ class MuonBesideSGD(Optimizer):
         for matrix, weight in trained:
             assert weight.grad is not None
             # A view, or a copy where the channels come last in memory
-            matrix.data, matrix.grad = weight.detach().flatten(1), weight.grad.flatten(1)
+            matrix.data = weight.detach().flatten(1)
+            matrix.grad = weight.grad.flatten(1)
             self._muon.state[matrix] = self.state[weight]
         self._muon.step()
         for matrix, weight in trained:
@@ -86,13 +91,15 @@ def build_optimizer(
     train later. To be built and used within `torch_compat.without_compiler`, unless
     `settings.compile`. Raises SpecError if "muon" has nothing to train.
     """
-    momentum, weight_decay = settings.momentum, settings.weight_decay
+    momentum = settings.momentum
+    weight_decay = settings.weight_decay
     others, filters = _groups(settings, model, frozen)
     nesterov = settings.optimizer != "adamw" and momentum > 0
     own: dict[str, Any] = {"momentum": momentum, "nesterov": nesterov}
     kind: Any = SGD
     if settings.optimizer == "adamw":
-        kind, own = AdamW, {"betas": (momentum, 0.999)}
+        kind = AdamW
+        own = {"betas": (momentum, 0.999)}
     if settings.optimizer in ("sgdw", "muon"):
         for group in others + filters:
             group.setdefault("weight_decay", weight_decay / group["lr"])
@@ -196,13 +203,15 @@ class LRSchedule:
     """The rate of each group at each of `steps` steps; the largest is the group's own."""
 
     def __init__(self, settings: ClassifierSettings, optimizer: Optimizer, *, steps: int) -> None:
-        self._optimizer, self._last = optimizer, steps - 1
+        self._optimizer = optimizer
+        self._last = steps - 1
         self._largest = [group["lr"] for group in optimizer.param_groups]
         self._share = _share_of_lr(settings, steps)
 
     def apply(self, step: int) -> float:
         """Set the rates of a step, from 0; returns the first group's. Beyond the end they stay."""
-        groups, share = self._optimizer.param_groups, self._share(min(step, self._last))
+        groups = self._optimizer.param_groups
+        share = self._share(min(step, self._last))
         for group, largest in zip(groups, self._largest, strict=True):
             group["lr"] = share * largest
         return float(groups[0]["lr"])

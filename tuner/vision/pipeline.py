@@ -55,9 +55,14 @@ class Stage:
     """
 
     def __init__(self, setup: Setup) -> None:
-        self._model, self._ranks, self._batcher = setup.model, setup.ranks, setup.batcher
-        self.setup, self._loss = setup, setup.loss
-        rank, stages, size = self._ranks.rank, self._ranks.world_size, setup.settings.batch_size
+        self._model = setup.model
+        self._ranks = setup.ranks
+        self._batcher = setup.batcher
+        self.setup = setup
+        self._loss = setup.loss
+        rank = self._ranks.rank
+        stages = self._ranks.world_size
+        size = setup.settings.batch_size
         self._most = PARTS_PER_STAGE * stages
         self._is_last = rank == stages - 1
         layers = layers_of(self._model)
@@ -139,7 +144,9 @@ class Stage:
             def mean(logits_NK: Tensor, targets: Tensor) -> Tensor:
                 return self._loss.training(logits_NK, targets) / count
 
-            rank, stages, device = self._ranks.rank, self._ranks.world_size, self._ranks.device
+            rank = self._ranks.rank
+            stages = self._ranks.world_size
+            device = self._ranks.device
             self._schedules[key] = ScheduleGPipe(
                 PipelineStage(self._layers, rank, stages, device),
                 micro_batches(count, self._most),
@@ -154,7 +161,8 @@ class _Layers(nn.Module):
 
     def __init__(self, part: nn.Module, forward: Context) -> None:
         super().__init__()
-        self._part, self._context = part, forward
+        self._part = part
+        self._context = forward
 
     def forward(self, x: Tensor) -> Tensor:
         with self._context():

@@ -15,7 +15,8 @@ from tuner.spec.settings import FaultsError, Settings, known_names
 OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
 STEPS = (1 / 2, 3 / 4)  # of the epochs: where the rate steps down by default, as in He et al. 2016
 STEP_FACTOR = 0.1
-MUON_LR, MUON_MOMENTUM = 0.02, 0.95  # the defaults, as in Jordan et al. 2024
+MUON_LR = 0.02
+MUON_MOMENTUM = 0.95  # the defaults, as in Jordan et al. 2024
 MUON_SINCE = "2.9"  # of torch
 MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
 

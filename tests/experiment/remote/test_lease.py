@@ -112,7 +112,8 @@ def test_newest_counts_a_damaged_lock(store, damage):
 
 
 def test_watch_follows_a_silent_driver_without_waiting(store):
-    holder, now = acquired(store), [0.0]
+    holder = acquired(store)
+    now = [0.0]
     far(store)
     watch = lease.Watch(store, clock=lambda: now[0])
     for _ in range(3):

@@ -88,7 +88,8 @@ def test_results_refresh_from_the_store(experiment, elsewhere, url):
 
 def test_refresh_keeps_a_journal_ahead_and_replaces_a_diverged_one(experiment):
     Results(experiment)
-    journal, folder = experiment / "journal.jsonl", ExperimentFolder(experiment)
+    journal = experiment / "journal.jsonl"
+    folder = ExperimentFolder(experiment)
     whole = journal.read_bytes()
     journal.write_bytes(whole + b"more\n")
     folder.refresh()

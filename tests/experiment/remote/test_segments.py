@@ -99,7 +99,8 @@ class Meeting(Objects):
 
     def read(self, name):
         if name.startswith("journal/") and self.meet:
-            meet, self.meet = self.meet, None
+            meet = self.meet
+            self.meet = None
             meet()
         return super().read(name)
 

@@ -154,7 +154,8 @@ class Slow(Objects):
 
 def test_await_journal_of_many_threads_shares_uploads(folder):
     store = Slow(ExperimentFolder(folder).mirror.url)
-    writing, stored = threading.Lock(), []
+    writing = threading.Lock()
+    stored = []
 
     def report():
         for _ in range(4):
@@ -217,7 +218,8 @@ def test_lost_lease_ends_uploads(folder, store):
 
 
 def test_failing_store_is_reported_once(snapshot, folder, store):
-    errors, impatient = [], Timing(beat_s=0.02, journal_s=0.01, patience_s=0.05)
+    errors = []
+    impatient = Timing(beat_s=0.02, journal_s=0.01, patience_s=0.05)
 
     def drive():
         with driving(folder, store, errors.append, timing=impatient) as (_, journal):
@@ -250,7 +252,8 @@ def test_resume_uploads_what_a_kill_left(folder, store):
 
 
 def test_slow_upload_delays_neither_beats_nor_journal(folder, store):
-    go_on, began = threading.Event(), threading.Event()
+    go_on = threading.Event()
+    began = threading.Event()
 
     def slow(path):
         began.set()

@@ -65,7 +65,8 @@ def test_notes_name_differing_settings(snapshot, tmp_path):
 
 
 def test_notes_name_running_and_failed_experiments(snapshot, tmp_path):
-    failed, running = odd(tmp_path / "failed", "all_failed"), odd(tmp_path / "running", "running")
+    failed = odd(tmp_path / "failed", "all_failed")
+    running = odd(tmp_path / "running", "running")
     comparison = Comparison([failed, running])
     snapshot("\n".join(comparison.notes))
     assert comparison.sides[0].best.n == 1

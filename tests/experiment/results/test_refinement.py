@@ -53,7 +53,8 @@ def test_narrowed_domain_spans_the_values(domain, values, region):
 
 
 def test_narrowed_branch_uses_its_configs():
-    momentum, adam = "{'kind': 'sgd', 'm': uniform(%s)}", "{'kind': 'adam', 'e': choice(%s)}"
+    momentum = "{'kind': 'sgd', 'm': uniform(%s)}"
+    adam = "{'kind': 'adam', 'e': choice(%s)}"
     space = {"opt": f"choice([{momentum % '0, 1'}, {adam % [1, 2]}, 3])"}
     sgd = [{"opt": {"kind": "sgd", "m": m}} for m in (0.4, 0.6)]
     assert text(space, sgd) == {"opt": f"choice([{momentum % '0.3, 0.6'}])"}

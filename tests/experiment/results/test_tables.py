@@ -46,7 +46,8 @@ def test_whole_numbers_stay_so_and_none_is_a_value(tmp_path):
 def test_write_table_parquet_round_trips(tmp_path):
     results = search(tmp_path / "x", 12)
     path = write_table(results.dataframe(), tmp_path / "trials.parquet")
-    back, frame = pd.read_parquet(path), results.dataframe()
+    back = pd.read_parquet(path)
+    frame = results.dataframe()
     assert list(back.columns) == list(frame.columns)
     assert list(back["trial_id"]) == list(results.trials)
     pd.testing.assert_frame_equal(back, frame, check_dtype=False)

@@ -18,7 +18,8 @@ def kinds(made):
 
 def test_seeds_needed_have_the_power_that_they_promise():
     assert doctest.testmod(leaders).failed == 0
-    n, rng = seeds_needed(1.0, 0.8), np.random.default_rng(0)
+    n = seeds_needed(1.0, 0.8)
+    rng = np.random.default_rng(0)
     differences = rng.normal(0.8, 2**0.5, (4000, n)).mean(axis=1)
     assert abs(np.mean(differences > 1.96 * (2 / n) ** 0.5) - 0.8) < 0.03
 

@@ -58,7 +58,8 @@ def slots(trials=40, *, wait=0.0, after=0.0, limit=None, cpus=1):
     """Trials of 10 s in two slots, `wait` seconds apart, the last one `after` s longer."""
     events = [{"event": "experiment_started", "time": 0.0, "resumed": False}]
     for number in range(trials):
-        trial, start = {"trial_id": f"{number:05}"}, number // 2 * (10 + wait)
+        trial = {"trial_id": f"{number:05}"}
+        start = number // 2 * (10 + wait)
         end = start + 9.999 + (after if number == trials - 1 else 0)
         events.append({"event": "trial_started", "time": start, **trial, "config": {}})
         events.append({"event": "trial_ended", "time": end, **trial, "status": "completed"})
@@ -86,7 +87,8 @@ def test_empty_slots_are_found_with_their_main_reason(how, why, command):
 
 
 def test_correlation_interval_holds_as_often_as_it_says():
-    rng, truth = np.random.default_rng(0), 6 / np.pi * np.arcsin(0.25)  # of normal values
+    rng = np.random.default_rng(0)
+    truth = 6 / np.pi * np.arcsin(0.25)  # of normal values
     draws = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], (400, 30))
     held = [low < truth < high for _, low, high in map(correlation, draws)]
     assert 0.92 < np.mean(held) < 0.98

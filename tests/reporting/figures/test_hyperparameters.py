@@ -93,7 +93,8 @@ def slices(data):
 def test_slices_name_range_of_best_trials_and_outliers(data, tmp_path):
     figures = slices(data)
     assert len(figures) == 3
-    lr, width = figures["Slice: lr"], figures["Slice: width"]
+    lr = figures["Slice: lr"]
+    width = figures["Slice: width"]
     assert lr.name == "slice-0"
     assert lr.caption.startswith("The best 5 trials have lr between 0.0")
     (dots,) = lr.plot["data"]

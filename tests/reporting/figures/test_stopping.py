@@ -138,7 +138,8 @@ def test_slots_of_no_trial_say_so(writer):
 
 def test_trial_stands_beside_the_best_and_the_median(tmp_path):
     results = search(tmp_path / "x", 12)
-    data, best = FigureData(results), results.get_best_trial().trial_id
+    data = FigureData(results)
+    best = results.get_best_trial().trial_id
     other = next(t for t in results.trials if t != best and len(results.trials[t].results) > 1)
     caption, plot = stopping.beside(data, other)
     middle, leader, own = plot["data"]

@@ -43,7 +43,8 @@ unequal = st.lists(st.tuples(st.integers(0, 9), losses), max_size=120, unique_by
 @given(unequal, st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4)]))
 def test_rungs_without_ties_decide_as_rays_asha(stream, shape):
     max_t, grace, factor = shape
-    ours, rays = Brackets(asha(*shape)), _Bracket(grace, max_t, factor, 0)
+    ours = Brackets(asha(*shape))
+    rays = _Bracket(grace, max_t, factor, 0)
     epochs = dict.fromkeys(range(10), 0)
     for number, loss in stream:
         epochs[number] += 1
@@ -65,7 +66,8 @@ def test_lengthened_keeps_rungs_and_brackets(shape, more, data):
     count = data.draw(st.integers(1, short.max_brackets))
     assert longer.max_brackets == short.max_brackets
     assert longer.shares(count) == short.shares(count)
-    before, after = Brackets(short, count).bracket_of, Brackets(longer, count).bracket_of
+    before = Brackets(short, count).bracket_of
+    after = Brackets(longer, count).bracket_of
     assert [*map(before, range(30))] == [*map(after, range(30))]
     assert longer.lengthened(longer.max_t + 5).shares(count) == short.shares(count)
 

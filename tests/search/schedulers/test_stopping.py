@@ -114,7 +114,9 @@ def test_rules_each_take_in_every_report_and_any_may_stop():
 
 def play(rule, curves, at_once=4):
     """Report the curves, `at_once` trials at a time, while the rule lets them go on."""
-    reports, waiting, running = [], list(enumerate(curves)), {}
+    reports = []
+    waiting = list(enumerate(curves))
+    running = {}
     while waiting or running:
         while waiting and len(running) < at_once:
             number, curve = waiting.pop(0)
@@ -142,7 +144,9 @@ def within_limits():
 
 @pytest.mark.parametrize("make", [asha_of, within_limits])
 def test_reports_of_epochs_that_are_run_again_change_no_decision(make):
-    again, once, decided = make(), make(), {}
+    again = make()
+    once = make()
+    decided = {}
     for number, epoch, metrics in play(make(), falling(40)):
         for earlier in range(max(1, epoch - 3), epoch):
             assert again.record(f"{number:05}", earlier, decided[number, earlier])
@@ -178,7 +182,8 @@ def test_restored_scheduler_decides_as_before_wherever_the_journal_is_cut(tmp_pa
                 writer.trial(number, [], end=None)
             writer.add(RESULT, trial_id=f"{number:05}", epoch=epoch, metrics=metrics)
         writer.kill()
-        resumed, straight = make(), make()
+        resumed = make()
+        straight = make()
         for _ in restored(read(writer.folder), History(), resumed, "m"):
             pass
         for index, (number, epoch, metrics) in enumerate(reports):

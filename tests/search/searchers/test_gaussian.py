@@ -40,7 +40,8 @@ def test_believe_lowers_the_uncertainty_and_keeps_the_mean():
 
 
 def test_expected_improvement_matches_the_formula_and_its_tail():
-    mean_M, sd_M = np.array([0.0, 1.0, -1.0]), np.array([1.0, 0.5, 2.0])
+    mean_M = np.array([0.0, 1.0, -1.0])
+    sd_M = np.array([1.0, 0.5, 2.0])
     z = (0.2 - mean_M) / sd_M
     expected = (0.2 - mean_M) * norm.cdf(z) + sd_M * norm.pdf(z)
     assert np.allclose(np.exp(log_expected_improvement(mean_M, sd_M, 0.2)), expected)

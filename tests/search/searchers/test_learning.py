@@ -116,7 +116,8 @@ def test_suggest_ignores_forbidden_proposals():
 
 
 def test_draw_untried_finds_rare_configs_or_blames_the_rules(snapshot):
-    encoding, rng = Encoding(parse_space({"x": "uniform(0, 1)"})), np.random.default_rng(0)
+    encoding = Encoding(parse_space({"x": "uniform(0, 1)"}))
+    rng = np.random.default_rng(0)
     assert draw_untried(encoding, ["x > 0.001"], set(), rng)["x"] <= 0.001
     with snapshot.raises(SpecError):
         draw_untried(encoding, ["x >= 0"], set(), rng)

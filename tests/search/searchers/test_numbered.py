@@ -37,7 +37,8 @@ def test_pass_over_does_not_count_trials():
 )
 def test_skip_leaves_configs_out_and_keeps_the_order_of_others(strategy, space):
     configs = suggestions(numbered(strategy, space), range(12))
-    search, late = numbered(strategy, space), numbered(strategy, space)
+    search = numbered(strategy, space)
+    late = numbered(strategy, space)
     search.skip([configs[0], configs[3], configs[4], {"strange": 1}])
     assert suggestions(search, range(9)) == [*configs[1:3], *configs[5:]]
     late.skip([configs[0], configs[3], configs[4]])

@@ -52,7 +52,8 @@ def test_draw_follows_the_density():
 
 @given(spaces, st.integers(0, 12), st.integers(0, 12), st.integers(0, 99))
 def test_likelier_yields_the_likeliest_first_in_any_space(space, goods, others, seed):
-    encoding, rng = Encoding(space), np.random.default_rng(seed)
+    encoding = Encoding(space)
+    rng = np.random.default_rng(seed)
     good, other = (
         Parzen(u_ND, scott_widths(u_ND), encoding)
         for u_ND in (encoding.snap(rng.random((n, len(encoding)))) for n in (goods, others))

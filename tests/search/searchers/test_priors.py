@@ -10,7 +10,8 @@ STRATEGIES = ("random", "bayesopt", "hyperopt", "bohb", "mixed")
 
 def suggested(strategy, count, space=SPACE, **how):
     """Configs whose loss is the distance of log10(lr) from -0.5, or is the same for all."""
-    search, configs = search_of(strategy, space, seed=1, **how), []
+    search = search_of(strategy, space, seed=1, **how)
+    configs = []
     for number in range(count):
         config = search.suggest(f"{number:05}")
         configs.append(config)

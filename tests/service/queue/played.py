@@ -46,7 +46,8 @@ def train(journal):
 
 
 def main():
-    verb, storage = sys.argv[1], Path(option("--storage"))
+    verb = sys.argv[1]
+    storage = Path(option("--storage"))
     name = option("--name") if verb == "run" else sys.argv[2]
     folder = storage / name
     if verb == "run":
@@ -62,7 +63,8 @@ def main():
         starts.write(f"{verb} {name} {option('--max-concurrent')}\n")
         starts.flush()
         journal.append(EXPERIMENT_STARTED, resumed=verb == "resume", owner=this_owner())
-        ends, ended = storage / f"{name}.ends", []
+        ends = storage / f"{name}.ends"
+        ended = []
         signal.signal(signal.SIGTERM, lambda *_: ended.append(INTERRUPTED))
         while not ends.exists() and not ended:
             time.sleep(0.01)

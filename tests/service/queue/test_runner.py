@@ -47,7 +47,8 @@ class Played:
 
     def add(self, name, user="ann", **fields):
         spec = SPEC | {"name": name} | fields
-        directory, added = str(self.storage), time.time()
+        directory = str(self.storage)
+        added = time.time()
         self.queue.add(Entry(name=name, user=user, added=added, directory=directory, spec=spec))
 
     def ends(self, name, how):
@@ -331,7 +332,8 @@ def test_search_whose_ray_dies_is_resumed_while_it_makes_progress(play):
 
 
 def test_turn_adopts_search_in_bucket_driven_elsewhere(tmp_path, monkeypatch):
-    storage, lines = f"memory://{uuid4().hex}/results", list[str]()
+    storage = f"memory://{uuid4().hex}/results"
+    lines = list[str]()
     monkeypatch.setenv(ROOT, str(tmp_path / "there"))
     queue = Queue(storage)
     queue.add(Entry(name="a", user="ann", added=1.0, directory="/", spec=SPEC | {"name": "a"}))

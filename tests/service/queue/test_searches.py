@@ -91,7 +91,8 @@ def test_left_of_follows_controls(requested, left):
 
 
 def search(tmp_path, *, limit=3, **fields):
-    queue, running = Queue(str(tmp_path)), entry(**fields)
+    queue = Queue(str(tmp_path))
+    running = entry(**fields)
     lease = queue.watch("a").followed()
     return Search(queue, running, spec_of(running), lease, None, limit=limit)
 

@@ -55,7 +55,8 @@ def test_limits_wait_for_what_others_hold_or_for_a_whole_gpu():
     assert one_each == {"a": 1, "b": 1}
     shares = demand("a", each=Amounts(1, 0.5), most=2, holds=2)
     whole = demand("b", "bob", each=Amounts(1, 1))
-    spread, together = Room(8, (0.5, 0.5)), Room(8, (0.0, 1.0))
+    spread = Room(8, (0.5, 0.5))
+    together = Room(8, (0.0, 1.0))
     assert limited(shares, whole, cpus=8, gpus=2, unused=spread) == {"a": 2, "b": 0}
     assert limited(shares, whole, cpus=8, gpus=2, unused=together) == {"a": 2, "b": 1}
 
@@ -94,7 +95,8 @@ def test_divide_fits_and_leaves_no_usable_room(demands, cpus, gpus, weight):
 @given(some_demands(), st.integers(1, 24), st.integers(0, 8), st.data())
 def test_limits_never_exceed_capacity(demands, cpus, gpus, data):
     """What may run counts for what was granted before until trials end, as in a runner."""
-    capacity, holds = of(cpus, gpus), {d.name: 0 for d in demands}
+    capacity = of(cpus, gpus)
+    holds = {d.name: 0 for d in demands}
     for _ in range(5):
         present = [
             Demand(d.name, d.user, d.each, d.most, holds[d.name])

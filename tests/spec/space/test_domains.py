@@ -29,7 +29,8 @@ def test_size_counts_the_values(domain):
 
 @pytest.mark.parametrize("name", ["uniform", "loguniform", "randint", "lograndint"])
 def test_at_samples_as_ray_does(name):
-    ours, theirs = parse_domain(f"{name}(1, 64)"), getattr(tune, name)(1, 64)
+    ours = parse_domain(f"{name}(1, 64)")
+    theirs = getattr(tune, name)(1, 64)
     drawn = sorted(theirs.sample(size=4000, random_state=0))
     at = [ours.at((i + 0.5) / 4000) for i in range(4000)]
     gap = max(abs(math.log(a / b)) for a, b in list(zip(at, drawn, strict=True))[200:-200])

@@ -182,6 +182,7 @@ def test_wider_space_has_every_earlier_config(space, seed):
             return Choice((*domain.values, "another"))
         return domain
 
-    grown, old = transform(space, wider), Encoding(space)
+    grown = transform(space, wider)
+    old = Encoding(space)
     assert list(not_contained(space, grown)) == []
     Encoding(grown).encode(old.decode(rng.random(len(old))))  # raises for a value outside

@@ -113,7 +113,8 @@ def test_trust_without_evidence_is_whole(losses):
 
 def test_sampled_draws_from_a_mistrusted_prior_more_rarely():
     priors = priors_of(x="uniform(0, 1, prior=0.5)")
-    even, lots = np.array([0.01]), np.linspace(0, 1, 200)
+    even = np.array([0.01])
+    lots = np.linspace(0, 1, 200)
     moved = [
         sum(priors.sampled(even, 10, lot, trust=trust)[0] != 0.01 for lot in lots)
         for trust in (1.0, 0.5, 0.0)

@@ -93,7 +93,8 @@ def test_load_of_hostile_archive_writes_inside_folder(tmp_path):
 def test_load_of_an_archive_with_a_link_raises(snapshot, tmp_path):
     (tmp_path / "secret").write_bytes(b"\0" * 3073 * IMAGES_A_FILE)
     link = tarfile.TarInfo(f"{EXTRACTED}/{cifar10.TEST_FILE}")  # the later of two members counts
-    link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path / "secret")
+    link.type = tarfile.SYMTYPE
+    link.linkname = str(tmp_path / "secret")
     source = write_archive(tmp_path / "data" / ARCHIVE, extra=[link])
     with snapshot.raises(DataError):
         load(tmp_path / "data", split_seed=0, source=source)

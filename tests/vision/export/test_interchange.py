@@ -41,7 +41,8 @@ def test_formats_give_the_probabilities_of_predict(tmp_path, kind, dtype, data_h
     folder = photos.write(tmp_path / "photos", each=40)
     recipe = {"dataset": f"folder:{folder}", "image_size": 12, "test_time_flip": True}
     recipe["dtype"] = dtype
-    export, formats = tmp_path / "export", [kind, f"{kind}-pixels"]
+    export = tmp_path / "export"
+    formats = [kind, f"{kind}-pixels"]
     trained(tmp_path / "results/x", **recipe).export(export, formats=formats)
     others = {"README.md", "config.json", "metrics.json", "model.safetensors"}
     written = {path.name for path in export.iterdir()} - others

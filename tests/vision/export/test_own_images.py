@@ -71,9 +71,11 @@ def export(results, tmp_path):
 
 def predicted(export, folder, names="*.jpg", bits=None):
     """How many of the images of `folder` the model gets right, and how many there are."""
-    model, classes = export.model(), export.config.classes
+    model = export.model()
+    classes = export.config.classes
     settings = export.config.input
-    mean_C, std_C = torch.tensor(settings.mean), torch.tensor(settings.std)
+    mean_C = torch.tensor(settings.mean)
+    std_C = torch.tensor(settings.std)
     files = sorted(folder.glob(f"*/{names}"))
     right = 0
     for file in files:

@@ -73,9 +73,11 @@ def test_load_model_has_the_weights_of_the_file(exported):
 
 def test_load_model_gives_the_measured_logits_and_trains_as_the_network_alone(tmp_path):
     to = trained(tmp_path / "digits", test_time_flip=True).export(tmp_path / "out")
-    export, x_NCHW = read_export(to), torch.randn(2, 1, 8, 8)
+    export = read_export(to)
+    x_NCHW = torch.randn(2, 1, 8, 8)
     assert export.config.input.mirrored
-    network, model = export.network(), tuner.load_model(to)
+    network = export.network()
+    model = tuner.load_model(to)
     with torch.no_grad():
         mean_NK = (network(x_NCHW) + network(x_NCHW.flip(3))) / 2
         assert torch.equal(model(x_NCHW), mean_NK / export.temperature)
@@ -108,7 +110,8 @@ def test_load_image_rejects_other_images(snapshot, exported, tmp_path):
 def test_evaluate_export_equals_evaluate(digits, folder):
     before = set(os.listdir(folder))
     change(folder, calibration=None)  # a temperature changes the loss
-    measured, expected = evaluate_export(read_export(folder)), evaluate(digits)
+    measured = evaluate_export(read_export(folder))
+    expected = evaluate(digits)
     assert measured.pop("test_loss") == pytest.approx(expected.pop("test_loss"))
     assert measured == expected
     assert set(os.listdir(folder)) == before

@@ -27,7 +27,8 @@ def test_stem_and_each_later_stage_of_resnet10_halve_the_image():
 
 
 def test_padded_takes_every_second_pixel_and_adds_zero_channels():
-    x, shortcut = torch.randn(2, 4, 6, 6), Padded(4, 8, 2, "batch")
+    x = torch.randn(2, 4, 6, 6)
+    shortcut = Padded(4, 8, 2, "batch")
     short = shortcut(x)
     assert short.shape == (2, 8, 3, 3)
     assert torch.equal(short[:, 2:6], x[:, :, ::2, ::2])

@@ -53,7 +53,8 @@ def test_decode_runs_once_until_files_change(photos_dir, tmp_path):
 
 def test_decode_keeps_pixels_and_writes_exact_moments(photos_dir, tmp_path):
     path = decoded(photos_dir, tmp_path, size=40)
-    images, moments = array(path, "images").astype(np.int64), array(path, "moments")
+    images = array(path, "images").astype(np.int64)
+    moments = array(path, "moments")
     with Image.open(photos_dir / "rose/0002.jpg") as image:
         assert np.array_equal(images[8], np.asarray(image)[:, 4:44])
     assert np.array_equal(moments[:, 0], images.sum((1, 2)))

@@ -86,7 +86,8 @@ def newest(objects: Objects) -> Holder | None:
     if generation is None:
         return None
     lock = _document(objects.read(_lock(generation)))
-    owner, at = lock.get("owner"), lock.get("at")
+    owner = lock.get("owner")
+    at = lock.get("at")
     return Holder(
         generation,
         owner if is_owner(owner) else None,
@@ -144,7 +145,8 @@ class Watch:
     """Checks a lease now and then without waiting."""
 
     def __init__(self, objects: Objects, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._objects, self._clock = objects, clock
+        self._objects = objects
+        self._clock = clock
         self._seen: tuple[int, str] | None = None  # the generation, and its last beat
         self._since = 0.0  # when that was seen first
 

@@ -98,12 +98,14 @@ class Mirror:
                     self._refresh_journal(objects)
 
     def _refresh_journal(self, objects: Objects) -> None:
-        path, note = self.folder / files.JOURNAL, self.folder / _FETCHED
+        path = self.folder / files.JOURNAL
+        note = self.folder / _FETCHED
         local = path.read_bytes() if path.exists() else b""
         try:
             generation, size = map(int, note.read_text().split())
         except (OSError, ValueError):
-            generation, size = 0, 0
+            generation = 0
+            size = 0
         present = (generation, size) if size == len(local) else (0, 0)
         remote = segments.fetch(objects, present=present)
         complete = local[: remote.start] + remote.data
@@ -136,7 +138,8 @@ class Mirror:
 
     def fetch(self, name: str) -> None:
         """Fetch the file or folder `name` if it is missing here; a folder appears complete."""
-        path, objects = self.folder / name, self.objects
+        path = self.folder / name
+        objects = self.objects
         if os.path.exists(path):
             return
         if patiently(lambda: objects.has(name)):

@@ -148,7 +148,8 @@ def patiently(
 
     Raises the last OSError; FileNotFoundError and PermissionError at once.
     """
-    pause, deadline = _PAUSE_S, time.monotonic() + patience_s
+    pause = _PAUSE_S
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             return ask()

@@ -91,7 +91,8 @@ def fetch(objects: Objects, *, present: tuple[int, int] = (0, 0)) -> Remote:
         parts = chain(listed(objects))
         if not parts:
             return Remote(0, 0, b"")
-        generation, end = parts[-1].generation, parts[-1].end
+        generation = parts[-1].generation
+        end = parts[-1].end
         holder = newest(objects)
         if holder and holder.generation > generation:
             end = min(end, holder.at)
@@ -119,7 +120,9 @@ class Uploader:
     """Uploads the complete lines that are appended to the journal at `path`."""
 
     def __init__(self, objects: Objects, path: Path, generation: int, *, most: int = MOST) -> None:
-        self._objects, self._path, self._generation = objects, path, generation
+        self._objects = objects
+        self._path = path
+        self._generation = generation
         self._most = most  # segments of a level
         self._done = 0  # bytes
         self._levels: list[list[Segment]] = [[]]  # the larger, which are older, are last

@@ -61,7 +61,8 @@ class RemoteSync:
         upload: Callable[[Path], object],
         timing: Timing | None = None,
     ) -> None:
-        self._folder, self._timing = folder, timing or Timing()
+        self._folder = folder
+        self._timing = timing or Timing()
         self._upload = upload
         self._lease = lease
         self._objects = lease.objects

@@ -135,7 +135,8 @@ class Comparison:
         }
 
     def _side(self, side: Side) -> dict[str, Any]:
-        best, mean = side.best, side.at(self.budget)
+        best = side.best
+        mean = side.at(self.budget)
         less = self.difference(side) if side is not self.sides[0] else None
         return {
             "strategy": side.strategy,

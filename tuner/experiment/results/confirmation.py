@@ -210,7 +210,8 @@ def confirmation_of(results: Results) -> Confirmation | None:
 def _is_longer(search: Results, confirming: Results) -> bool:
     """Whether the trials of the search have become longer than those that confirm it."""
     try:
-        now, then = search.spec.epochs, confirming.spec.epochs
+        now = search.spec.epochs
+        then = confirming.spec.epochs
     except SpecError:  # of another version, which this one does not lengthen
         return False
     return now is not None and then is not None and now > then
@@ -389,7 +390,8 @@ def recorded_test(
     folder: Path, trial_id: str, checkpoint: Checkpoint | CheckpointRecord
 ) -> dict[str, Any] | None:
     """The recorded measurement of this checkpoint, or None."""
-    files, name = ExperimentFolder(folder), _record(trial_id)
+    files = ExperimentFolder(folder)
+    name = _record(trial_id)
     try:
         files.fetch(name)
         record = files.read(name)

@@ -112,7 +112,8 @@ def oldest_first(listed: Iterable[Listed]) -> list[Listed]:
 def listed(folder: Path, read: Callable[[Path], Results] = Results) -> Listed:
     """One experiment. read: its results, if the journal's last line does not summarise them."""
     try:
-        experiment, end = Described(folder), last_event(folder) or {}
+        experiment = Described(folder)
+        end = last_event(folder) or {}
         if end.get("event") == EXPERIMENT_ENDED and end.get("counts"):
             return _listed(experiment, end["status"], end, until=end["time"])
         results = read(folder)
@@ -132,7 +133,8 @@ def _listed(
     """An experiment by a `History.summary`; until: when its last event came."""
     search = experiment.document["spec"].get("search")
     is_known = isinstance(search, Mapping)  # this version may not be able to read the spec
-    best, started = summary.get("best"), summary.get("started")
+    best = summary.get("best")
+    started = summary.get("started")
     searched_s = None
     if started is not None and until is not None:
         searched_s = until - started - summary.get("idle_s", 0)

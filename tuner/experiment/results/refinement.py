@@ -25,7 +25,8 @@ from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.spaces import Position, names_of, space_text, transform
 
 _SHARE = 5  # one trial in so many leads
-_FEWEST, _MOST = 3, 10  # leading trials
+_FEWEST = 3
+_MOST = 10  # leading trials
 _LEAST_REACH = 0.1  # of a domain's width, to each side of the best trial
 _DIGITS = 6  # of a bound
 _NOISE = 1e-9  # of a quotient
@@ -138,7 +139,8 @@ def _region(domain: Domain, values: Sequence[float]) -> Numeric:
     """Where `values`, the best one first, lie in `domain`, and a little around the best one."""
     if isinstance(domain, Normal):  # which has no bounds
         reach = _LEAST_REACH * _NORMAL_WIDTH * domain.sd
-        low, high = min(*values, values[0] - reach), max(*values, values[0] + reach)
+        low = min(*values, values[0] - reach)
+        high = max(*values, values[0] + reach)
         return Numeric(*_rounded(low, high), q=domain.q)
     assert isinstance(domain, Numeric)
     domain = replace(domain, prior=None)  # the best value, which may lie elsewhere, says more

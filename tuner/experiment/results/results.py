@@ -278,7 +278,8 @@ class Results(Described):
 
         It is compared with that of the default config, if another is the best.
         """
-        images, among = self.document.get(VALIDATION), trials_chosen_from(self.counts)
+        images = self.document.get(VALIDATION)
+        among = trials_chosen_from(self.counts)
         accuracy = accuracy_of("val_accuracy", best["metrics"], images, among=among)
         first = self.history.default
         if accuracy is None or first is None or first.config == best["config"]:

@@ -20,7 +20,9 @@ from tuner.wording import aligned, number, printable
 
 LEVEL = 0.95  # of every interval
 VALIDATION = "validation"  # in experiment.json
-CONFUSION, MISTAKES, DOUBTFUL_LABELS = "confusion", "mistakes", "doubtful_labels"
+CONFUSION = "confusion"
+MISTAKES = "mistakes"
+DOUBTFUL_LABELS = "doubtful_labels"
 DOUBTFUL_SHARE = "doubtful_share"
 LEARNING_CURVE = "learning_curve"
 # What a record may have beside metrics
@@ -106,7 +108,8 @@ def wilson(share: float, n: int, *, among: int = 1, level: float = LEVEL) -> tup
     [0.2761, 0.5382]
     """
     z = NormalDist().inv_cdf((1 + level ** (1 / among)) / 2)
-    centre, weight = share + z**2 / (2 * n), 1 + z**2 / n
+    centre = share + z**2 / (2 * n)
+    weight = 1 + z**2 / n
     reach = z * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return max(0.0, (centre - reach) / weight), min(1.0, (centre + reach) / weight)
 
@@ -192,7 +195,8 @@ def accuracy_of(
 ) -> Accuracy | None:
     """The accuracy `metric`, or None if it or the images are unknown. images: untrusted."""
     counted: Mapping[str, Any] = images if isinstance(images, Mapping) else {}
-    value, count = _share(metrics.get(metric)), counted.get("images")
+    value = _share(metrics.get(metric))
+    count = counted.get("images")
     if value is None or type(count) is not int or count < 1:
         return None
     return Accuracy(metric, value, count, _share(counted.get("baseline")), max(among, 1))
@@ -233,7 +237,8 @@ def measured_accuracy(measured: Mapping[str, Any] | None) -> Accuracy | None:
 
 def with_interval(measured: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """What `evaluate` has measured, with what follows from it for --json."""
-    accuracy, macro = measured_accuracy(measured), macro_recall(measured)
+    accuracy = measured_accuracy(measured)
+    macro = macro_recall(measured)
     if not measured or not accuracy:
         return measured
     uneven = {} if macro is None else {"macro_recall": macro}

@@ -97,7 +97,8 @@ def _noisy(record: SearchRecord, length: int) -> Iterator[Finding]:
     curves = [_curve(record, t) for t in trials if len(record.curve(t)) >= shortest][:_MOST]
     if len(curves) < _FEWEST:
         return
-    last, n = min(max(curve.cost) for curve in curves), len(curves)
+    last = min(max(curve.cost) for curve in curves)
+    n = len(curves)
     halves = [[c for e, c in each.cost.items() if last / 2 < e <= last] for each in curves]
     means = mean_of([float(np.mean(half)) for half in halves])
     noise = sqrt(sum(curve.noise**2 for curve in curves) / n)
@@ -106,7 +107,8 @@ def _noisy(record: SearchRecord, length: int) -> Iterator[Finding]:
     low, high = (noise / sd * sqrt(chdtri(n - 1, p) / (n - 1)) for p in (0.975, 0.025))
     if noise < max(sd, least) or low < _NOISY:  # trials of a strategy that learns are alike
         return
-    training, name = record.spec.training, record.objective.metric
+    training = record.spec.training
+    name = record.objective.metric
     constant = training.get("lr_schedule") == "constant"
     setting = "lr_schedule=cosine" if constant else "ema_decay=0.98"
     fixed = {*training, *(column.path for _, column in record.searched)} - {"lr_schedule"}
@@ -132,16 +134,19 @@ def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> It
     rates = [[rate for _, rate in curve.trial.values("lr")] for curve in curves]
     if any(len(each) > 1 and each[-1] < _ANNEALED * each[len(each) // 2] for each in rates):
         return
-    gains, shares = [], []
+    gains = []
+    shares = []
     for curve in curves:
         last = curve.at(length / 2) - curve.at(length)
         before = curve.at(length / 4) - curve.at(length / 2)
         ratio = min(last / before, 1.0) if before > 0 else 1.0
         gains.append(last * ratio)
         shares.append(last * ratio / curve.improvement if curve.improvement > 0 else 0.0)
-    gain, of_all = mean_of(gains), mean_of(shares)
+    gain = mean_of(gains)
+    of_all = mean_of(shares)
     noise = float(np.median([curve.noise for curve in curves]))
-    low, high = gain.low or 0.0, gain.high or 0.0
+    low = gain.low or 0.0
+    high = gain.high or 0.0
     if of_all.low is None or of_all.low < _GAIN or gain.mean < noise:
         return
     yield Finding(
@@ -202,8 +207,10 @@ def _shortened(record: SearchRecord, epochs: int, length: int) -> int:
 
 def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
     """Whether the objective gets worse again while the training loss falls."""
-    metric, twin = record.objective.metric, "train_loss"
-    rises, best_epochs = [], []
+    metric = record.objective.metric
+    twin = "train_loss"
+    rises = []
+    best_epochs = []
     for curve in curves:
         train = dict(curve.trial.values(twin))
         best = min(curve.cost, key=lambda epoch: curve.cost[epoch])
@@ -213,7 +220,8 @@ def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> 
         lost = float(np.mean(tail)) - curve.cost[best] - 2 * curve.noise
         rises.append(lost / curve.improvement if curve.improvement > 0 else 0.0)
         best_epochs.append(best)
-    rise, median = mean_of(rises), ceil(float(np.median(best_epochs)))
+    rise = mean_of(rises)
+    median = ceil(float(np.median(best_epochs)))
     if rise.low is None or rise.low < _RISE or median > 0.75 * length:
         return
     searched = {column.path for _, column in record.searched}

@@ -25,12 +25,14 @@ _WORTH = 7.0  # gain in log likelihood for which a rule has a second comparison
 
 def divergence_findings(record: SearchRecord) -> Iterator[Finding]:
     """The rule, if it holds for most trials that diverged, and for few others."""
-    bad, n = int(record.diverged_N.sum()), len(record.trials)
+    bad = int(record.diverged_N.sum())
+    n = len(record.trials)
     rule = rule_of(record) if bad >= _FEWEST and n >= _FEWEST_TRIALS else None
     if rule is None:
         return
     text, holds_N = rule
-    inside, hits = int(holds_N.sum()), int((holds_N & record.diverged_N).sum())
+    inside = int(holds_N.sum())
+    hits = int((holds_N & record.diverged_N).sum())
     if hits < _INSIDE * inside or hits < _EXPLAINED * bad:
         return
     (low, high), (low_inside, high_inside) = wilson(bad / n, n), wilson(hits / inside, inside)
@@ -52,10 +54,12 @@ def rule_of(record: SearchRecord) -> tuple[str, Mask] | None:
 
     The chance of a rule is that of its likelihood ratio, times the number of rules.
     """
-    masks, bad_N = comparisons(record), record.diverged_N.astype(float)
+    masks = comparisons(record)
+    bad_N = record.diverged_N.astype(float)
     if not masks:
         return None
-    texts, holds_MN = [*masks], np.array([*masks.values()], dtype=float)
+    texts = [*masks]
+    holds_MN = np.array([*masks.values()], dtype=float)
     gain_M = _gain(holds_MN @ bad_N, holds_MN.sum(axis=1), bad_N)
     gain_MM = _gain((holds_MN * bad_N) @ holds_MN.T, holds_MN @ holds_MN.T, bad_N)
     chosen = [int(gain_M.argmax())]
@@ -75,7 +79,8 @@ def comparisons(record: SearchRecord) -> dict[str, Mask]:
     """
     masks: dict[str, Mask] = {}
     for d, column in record.searched:
-        values, name = record.values_of(column), name_text(column.path)
+        values = record.values_of(column)
+        name = name_text(column.path)
         if isinstance(column.domain, Choice):
             plain = [v for v in column.domain.values if not isinstance(v, dict)]
             masks |= {f"{name} == {literal(v)}": np.array([x == v for x in values]) for v in plain}
@@ -94,7 +99,8 @@ def _gain(hits: Array, inside: Array, bad_N: Array) -> Array:
 
     0 for rules inside of which trials diverge more rarely.
     """
-    bad, n = float(bad_N.sum()), len(bad_N)
+    bad = float(bad_N.sum())
+    n = len(bad_N)
 
     def likelihood(k: Array, n: Array) -> Array:
         p = np.clip(k / np.maximum(n, 1), 1e-12, 1 - 1e-12)

@@ -84,14 +84,18 @@ def _edge(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
     u = u[~np.isnan(u)]
     if column.categories or not len(u):
         return
-    side, learns = "lower" if np.mean(u) < 0.5 else "upper", record.spec.search.learns
+    side = "lower" if np.mean(u) < 0.5 else "upper"
+    learns = record.spec.search.learns
     u = u if side == "lower" else 1 - u
     width = _END if learns else 0.5
-    hits, n, domain = int((u < width).sum()), len(u), extended(column.domain, side)
+    hits = int((u < width).sum())
+    n = len(u)
+    domain = extended(column.domain, side)
     low, high = wilson(hits / n, n)
     p = float(bdtrc(hits - 1, n, width)) if hits else 1.0
     bound = number(column.domain.at(0.0 if side == "lower" else 1.0))
-    at_end, fitted = 1.0, ""
+    at_end = 1.0
+    fitted = ""
     if (
         domain is None
         or p > _ALPHA_OF_HALF / len(record.searched)
@@ -124,7 +128,8 @@ def _share_at_end(record: SearchRecord, d: int, side: str) -> float:
     centred_N = np.nan_to_num(record.u_ND[half, d], nan=0.5) - 0.5
     x_NC = np.column_stack([centred_N, centred_N**2, np.ones(len(half)), *others])
     grid = np.linspace(-0.5, 0.5, 21)
-    rng, optima = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    optima = []
     for _ in range(_RESAMPLES):
         rows = rng.integers(len(half), size=len(half))
         slope, bend, *_ = np.linalg.lstsq(x_NC[rows], y_N[rows], rcond=None)[0]
@@ -222,12 +227,15 @@ def _wasted(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
     if column.centres_C is not None or len(leaders) < _LEADING[1]:
         return
     first, last = np.quantile(record.u_ND[leaders, d], [_TRIMMED, 1 - _TRIMMED])
-    kept, u_N = float(last - first), record.u_ND[:, d]
+    kept = float(last - first)
+    u_N = record.u_ND[:, d]
     outside_N = (u_N < first) | (u_N > last)
     usual = record.cost_N[~record.diverged_N]
     worst = usual.min() + _HOPELESS * np.ptp(usual)
     bad_N = outside_N & (record.diverged_N | (record.cost_N >= worst))
-    bad, outside, k = int(bad_N.sum()), int(outside_N.sum()), len(leaders)
+    bad = int(bad_N.sum())
+    outside = int(outside_N.sum())
+    k = len(leaders)
     if kept > 1 - _WASTED or outside == 0 or wilson(bad / outside, outside)[0] < _MOST_HOPELESS:
         return
     configs = [record.trials[n].config for n in leaders]
@@ -266,7 +274,8 @@ def _effect_findings(record: SearchRecord, effects: Effects) -> Iterator[Finding
             return
     best = flat(record.trials[int(record.order_N[0])].config, ".")
     for effect in effects.singles if effects.total >= _EXPLAINED else ():
-        name, value = effect.names[0], best.get(effect.names[0])
+        name = effect.names[0]
+        value = best.get(effect.names[0])
         if effect.high >= _USELESS or not isinstance(value, bool | int | float | str):
             continue
         yield Finding(

@@ -55,12 +55,16 @@ def effects_of(record: SearchRecord, trials: Sequence[int] | None = None) -> Eff
     blocks = {c.path: terms(c, record.u_ND[chosen, d]) for d, c in record.searched}
     blocks = {name: block_NC for name, block_NC in blocks.items() if block_NC.shape[1]}
     columns = sum(block_NC.shape[1] for block_NC in blocks.values())
-    n, needed = len(chosen), 1 + columns + SPARE
+    n = len(chosen)
+    needed = 1 + columns + SPARE
     if n < needed or not blocks:
         return Effects(n, needed)
-    y_N, spare, level = normal_scores(record.cost_N[chosen]), n - 1 - columns, _LEVEL / len(blocks)
+    y_N = normal_scores(record.cost_N[chosen])
+    spare = n - 1 - columns
+    level = _LEVEL / len(blocks)
     full = _residual([*blocks.values()], y_N)
-    singles, pairs = [], []
+    singles = []
+    pairs = []
     for name, block_NC in blocks.items():
         without = _residual([b_NC for other, b_NC in blocks.items() if other != name], y_N)
         singles.append(_effect((name,), without, full, block_NC.shape[1], spare, level))
@@ -109,7 +113,8 @@ def _effect(
 
     full = max(full, 1e-12)
     f = max(without - full, 0.0) / terms / (full / spare)
-    low, high = 0.0, _LARGEST  # around the noncentrality at which so low an F has the chance level
+    low = 0.0
+    high = _LARGEST  # around the noncentrality at which so low an F has the chance level
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if ncfdtr(terms, spare, middle, f) > level else (low, middle)

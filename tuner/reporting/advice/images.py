@@ -21,7 +21,8 @@ from tuner.reporting.advice.record import SearchRecord
 from tuner.spec.declaration import declaration_of
 from tuner.wording import number, some_of
 
-_FEW, _MANY = 0.01, 0.05  # copies, of the images of validation and test
+_FEW = 0.01
+_MANY = 0.05  # copies, of the images of validation and test
 _TINY = 16  # px up to which pretrained networks are of little use
 _SIZE = 224  # px that they have usually seen
 _WEIGHTS = ("training.model=efficientnet_lite0", "training.pretrained=true")
@@ -47,8 +48,10 @@ def image_findings(record: SearchRecord) -> Iterator[Finding]:
 
 def _pretrained(record: SearchRecord) -> Iterator[Finding]:
     """Whether no network begins with pretrained weights, or sees fewer pixels than is usual."""
-    training, space = record.spec.training, record.spec.search.space
-    dataset, size = str(training["dataset"]), int(str(training.get("image_size") or _SIZE))
+    training = record.spec.training
+    space = record.spec.search.space
+    dataset = str(training["dataset"])
+    size = int(str(training.get("image_size") or _SIZE))
     if any(training.get(name) or name in space for name in ("pretrained", "start_from")):
         if size < _SIZE:
             yield Finding(
@@ -75,7 +78,8 @@ def _pretrained(record: SearchRecord) -> Iterator[Finding]:
 def _copied(record: SearchRecord) -> Iterator[Finding]:
     """Whether many images of the validation and test splits are copies of images elsewhere."""
     counted = record.validation or {}
-    copies, n = int(counted.get("copies", 0)), int(counted.get("measured", 0))
+    copies = int(counted.get("copies", 0))
+    n = int(counted.get("measured", 0))
     low, high = wilson(min(copies / n, 1.0), n) if n else (0.0, 0.0)
     if low < _FEW:
         return
@@ -109,7 +113,8 @@ def _mislabelled(record: SearchRecord) -> Iterator[Finding]:
 
 def _uneven(record: SearchRecord) -> Iterator[Finding]:
     """Whether the accuracy hides that the small ones of uneven classes are seldom right."""
-    accuracy, recall = measured_accuracy(record.test), macro_recall(record.test)
+    accuracy = measured_accuracy(record.test)
+    recall = macro_recall(record.test)
     is_balanced = record.objective.metric == "val_balanced_accuracy"
     if accuracy is None or recall is None or recall >= accuracy.interval[0] or is_balanced:
         return

@@ -86,7 +86,8 @@ def _costs(record: SearchRecord, d: int, column: Column) -> dict[str, Array]:
     cost_N = np.where(finite, record.cost_N, record.cost_N[finite].max(initial=0.0))
     u_N = record.u_ND[:, d]
     if isinstance(column.domain, Choice):
-        values, cell_N = column.domain.values, u_N * len(column.domain.values)
+        values = column.domain.values
+        cell_N = u_N * len(column.domain.values)
         return {literal(v): cost_N[np.floor(cell_N) == k] for k, v in enumerate(values)}
     cuts = np.unique(np.nanquantile(u_N, np.linspace(0, 1, _BINS + 1)))
     cuts[-1] = np.nextafter(cuts[-1], 2.0)
@@ -96,7 +97,8 @@ def _costs(record: SearchRecord, d: int, column: Column) -> dict[str, Array]:
     for low, high in pairwise(cuts):
         first, last = (float(f"{domain.at(float(u)):.3g}") for u in (low, min(high, 1.0)))
         if domain.integer:
-            first, last = int(first), int(last) + 1
+            first = int(first)
+            last = int(last) + 1
         text = str(Numeric(first, last, domain.log, domain.integer))
         costs[text] = cost_N[(u_N >= low) & (u_N < high)]
     return costs
@@ -105,18 +107,22 @@ def _costs(record: SearchRecord, d: int, column: Column) -> dict[str, Array]:
 def isolated(record: SearchRecord, costs: Mapping[str, Array]) -> list[Level]:
     """The levels of groups of costs, in their order."""
     m = min(map(len, costs.values()))
-    rng, means, draws = np.random.default_rng(0), [], []
+    rng = np.random.default_rng(0)
+    means = []
+    draws = []
     for cost in map(np.sort, costs.values()):
         weights = expected_best_weights(len(cost), m)
         rows_B = np.sort(rng.integers(len(cost), size=(_RESAMPLES, len(cost))), axis=1)
         means.append(float(cost @ weights))
         draws.append(cost[rows_B] @ weights)
-    best, level = int(np.argmin(means)), _LEVEL / (len(means) - 1)
+    best = int(np.argmin(means))
+    level = _LEVEL / (len(means) - 1)
     levels = []
     for (value, cost), mean, draws_B in zip(costs.items(), means, draws, strict=True):
         ends = record.objective.sign * np.quantile(draws_B, [_LEVEL / 2, 1 - _LEVEL / 2])
         gaps = np.quantile(draws_B - draws[best], [level / 2, 1 - level / 2])
-        interval, behind = (float(min(ends)), float(max(ends))), (float(gaps[0]), float(gaps[1]))
+        interval = (float(min(ends)), float(max(ends)))
+        behind = (float(gaps[0]), float(gaps[1]))
         expected = record.objective.sign * mean
         levels.append(Level(value, len(cost), expected, interval, mean - means[best], behind))
     return levels

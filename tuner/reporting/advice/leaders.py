@@ -23,7 +23,8 @@ from tuner.wording import number
 _LEADING = 5  # trials whose differences count
 _EXPLAINED = 0.3  # R^2 of the better half, below which its differences count as noise
 _MOST_SEEDS = 30
-_FEWEST, _MOST = 4, 10  # whole trials that a small validation split may flatter
+_FEWEST = 4
+_MOST = 10  # whole trials that a small validation split may flatter
 _LUCK = 0.5  # share of their variance
 _LEAST_DROP = 0.003
 _LEAST_DROP_OF_ALIKE = 0.01  # where the strategy learns, so that its leaders are alike
@@ -96,7 +97,9 @@ def _repeated(
     close = sorted((d for d in differences if not d.is_settled), key=lambda d: abs(d.mean))
     if not close:
         return
-    nearest, top, gap = close[0], len(close) + 1, abs(close[0].mean)
+    nearest = close[0]
+    top = len(close) + 1
+    gap = abs(close[0].mean)
     spreads = [mean_of(list(values.values())).sd or 0.0 for values in ordered]
     sd = sqrt(sum(spread**2 for spread in spreads) / len(spreads))
     needed = seeds_needed(sd, gap) if gap > 0 else _MOST_SEEDS + 1
@@ -161,12 +164,14 @@ def _flattered(record: SearchRecord) -> Iterator[Finding]:
     if not all(0 <= value <= 1 for value in values):
         return
     mean = mean_of(values)
-    metrics, among = {"val_accuracy": values[0]}, len(record.trials)
+    metrics = {"val_accuracy": values[0]}
+    among = len(record.trials)
     best = accuracy_of("val_accuracy", metrics, record.validation, among=among)
     if best is None or not 0 < mean.mean < 1 or not mean.sd:
         return
     luck = min(1.0, mean.mean * (1 - mean.mean) / best.images / mean.sd**2)
-    drop, wanted = luck * (values[0] - mean.mean), values[0] - values[:_LEADING][-1]
+    drop = luck * (values[0] - mean.mean)
+    wanted = values[0] - values[:_LEADING][-1]
     least = _LEAST_DROP_OF_ALIKE if record.spec.search.learns else _LEAST_DROP
     if luck < _LUCK or drop < least:
         return

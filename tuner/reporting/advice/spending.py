@@ -16,16 +16,22 @@ from tuner.reporting.advice.record import SearchRecord
 from tuner.spec.sections import EPOCH_S
 from tuner.wording import number
 
-_FEWEST, _FEWEST_LEADERS, _FEWEST_A_SLOT = 20, 10, 4  # trials: at a rung, leading, a slot
+_FEWEST = 20
+_FEWEST_LEADERS = 10
+_FEWEST_A_SLOT = 4  # trials: at a rung, leading, a slot
 _BLIND = 0.55  # rank correlation of a rung with the next one
-_ROOM, _MOST_FIT = 1.25, 8  # of the peak of a trial, for what the allocator keeps; trials a GPU
-_SAVED, _IDLE, _MUCH = 0.2, 0.3, 0.35  # of the epochs; of the slots' time; of either
+_ROOM = 1.25
+_MOST_FIT = 8  # of the peak of a trial, for what the allocator keeps; trials a GPU
+_SAVED = 0.2
+_IDLE = 0.3
+_MUCH = 0.35  # of the epochs; of the slots' time; of either
 _WAITING = 0.3  # of a trial's time
 
 
 def spending_findings(record: SearchRecord) -> Iterator[Finding]:
     """The findings on rungs, if the scheduler is ASHA, on slots and memory."""
-    scheduler, length = record.spec.scheduler, record.spec.epochs
+    scheduler = record.spec.scheduler
+    length = record.spec.epochs
     factor = getattr(scheduler, "reduction_factor", None)
     if scheduler and factor and length:
         rungs = [ceil(rung) for rung in scheduler.rungs() if rung < length]
@@ -43,7 +49,8 @@ def correlation(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, flo
         return 0.0, -1.0, 1.0
     x_N, y_N = map(ranks, np.transpose(pairs))
     rho = float(np.corrcoef(x_N, y_N)[0, 1]) if np.ptp(x_N) and np.ptp(y_N) else 0.0
-    z, reach = atanh(np.clip(rho, -0.999, 0.999)), 1.96 * sqrt(1.06 / (len(pairs) - 3))
+    z = atanh(np.clip(rho, -0.999, 0.999))
+    reach = 1.96 * sqrt(1.06 / (len(pairs) - 3))
     return rho, tanh(z - reach), tanh(z + reach)
 
 
@@ -56,7 +63,8 @@ def _blind(record: SearchRecord, rungs: Sequence[int], length: int) -> Iterator[
     known = {epoch: correlation(pairs[epoch]) for epoch in pairs}
     telling = [epoch for epoch, (rho, low, _) in known.items() if rho > _BLIND and low > 0]
     for rung in rungs:
-        n, (rho, low, high) = len(pairs[rung]), known[rung]
+        n = len(pairs[rung])
+        (rho, low, high) = known[rung]
         if n < _FEWEST or high >= _BLIND:
             continue
         grace = next((epoch for epoch in telling if epoch > rung), length)
@@ -74,7 +82,8 @@ def _blind(record: SearchRecord, rungs: Sequence[int], length: int) -> Iterator[
 def _late(record: SearchRecord, rung: int, factor: float) -> Iterator[Finding]:
     """The epochs at which an earlier first rung keeps all leaders, and saves much."""
     curves = {n: dict(record.curve(trial)) for n, trial in enumerate(record.trials)}
-    leaders, spent = record.leaders(0.1, _FEWEST_LEADERS), sum(map(len, curves.values()))
+    leaders = record.leaders(0.1, _FEWEST_LEADERS)
+    spent = sum(map(len, curves.values()))
     low, _ = wilson(1.0, max(len(leaders), 1))
     for epoch in range(1, rung):
         order = sorted((n for n in curves if epoch in curves[n]), key=lambda n: curves[n][epoch])
@@ -98,12 +107,15 @@ def _idle(record: SearchRecord) -> Iterator[Finding]:
 
     Slots are max_concurrent, else the most trials at a time.
     """
-    history, resources = record.history, record.spec.resources
+    history = record.history
+    resources = record.spec.resources
     if record.spec.is_elsewhere or history.ended is None or not history.runs:
         return
-    driver, used = history.runs[-1], history.pace.side_by_side
+    driver = history.runs[-1]
+    used = history.pace.side_by_side
     runs = [r for t in history.trials.values() for r in t.runs if r.started >= driver.started]
-    slots, n = max(record.spec.max_concurrent or used, used), len(runs)
+    slots = max(record.spec.max_concurrent or used, used)
+    n = len(runs)
     total = slots * driver.duration_s
     idle = total - sum(run.duration_s for run in runs)
     if n < _FEWEST_A_SLOT * max(slots, 3) or idle < _IDLE * total:
@@ -139,7 +151,8 @@ def _idle(record: SearchRecord) -> Iterator[Finding]:
 
 def _spare(record: SearchRecord) -> Iterator[Finding]:
     """Whether every trial leaves more than half of its share of a GPU's memory free."""
-    gpus, trials = record.spec.resources.gpus, record.history.trials.values()
+    gpus = record.spec.resources.gpus
+    trials = record.history.trials.values()
     values = [[share for _, share in trial.values("peak_memory_share")] for trial in trials]
     peaks = [max(shares) for shares in values if shares]
     if not 0 < gpus <= 1 or len(peaks) < _FEWEST_A_SLOT:
@@ -162,7 +175,8 @@ def _waiting(record: SearchRecord) -> Iterator[Finding]:
     trials = record.history.trials.values()
     spent = [[fsum(s for _, s in t.values(n)) for n in ("data_s", EPOCH_S)] for t in trials]
     shares = [data / epoch for data, epoch in spent if data and epoch]
-    n, waiting = len(shares), sum(part > _WAITING for part in shares)
+    n = len(shares)
+    waiting = sum(part > _WAITING for part in shares)
     low, high = wilson(waiting / max(n, 1), max(n, 1))
     if low > 0.5:
         yield Finding(

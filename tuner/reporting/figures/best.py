@@ -223,7 +223,9 @@ def _find_end(curves: Sequence[Sequence[Curve]]) -> float:
 def leaders(comparison: Comparison) -> Drawing:
     """The learning curve of each experiment's best trial."""
     metric = comparison.objective.metric
-    traces, values, longest = [], [], 0
+    traces = []
+    values = []
+    longest = 0
     for number, results in enumerate(comparison.experiments):
         for trial in results.top(1):
             curve = trial.values(metric)

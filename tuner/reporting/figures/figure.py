@@ -17,8 +17,14 @@ from typing import Any
 from tuner.wording import printable
 
 # Okabe and Ito, "Color Universal Design" (2008): colour-blind readers can distinguish them, too
-BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-SKY, PURPLE, BLACK, GREY = "#56B4E9", "#CC79A7", "#000000", "#999999"
+BLUE = "#0072B2"
+ORANGE = "#E69F00"
+GREEN = "#009E73"
+VERMILLION = "#D55E00"
+SKY = "#56B4E9"
+PURPLE = "#CC79A7"
+BLACK = "#000000"
+GREY = "#999999"
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILLION, SKY, BLACK)
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 STATUS_COLOURS = {

@@ -139,7 +139,8 @@ def _cut_outliers(
     inside = every[sign * every <= sign * fence]
     if len(inside) == len(every):
         return None, []
-    low, high = float(inside.min()), float(inside.max())
+    low = float(inside.min())
+    high = float(inside.max())
     margin = 0.05 * (high - low) or 1.0
     note = f"Values beyond {number(fence)} lie outside the picture; zoom out to see them."
     return [low - margin, high + margin], [note]

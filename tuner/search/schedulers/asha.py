@@ -159,7 +159,8 @@ class _Rung:
     scores: list[Score] = field(default_factory=list)
 
     def goes_on(self, trial_id: str, loss: float) -> bool:
-        score, least = (-loss, lot_of(trial_id)), self.cutoff()
+        score = (-loss, lot_of(trial_id))
+        least = self.cutoff()
         self.trials.add(trial_id)
         insort(self.scores, score)
         return least is None or score >= least
@@ -170,8 +171,10 @@ class _Rung:
             return None
         quantile = (1 - 1 / self.reduction_factor) * 100 / 100  # in numpy's steps, to its last bit
         position = (len(self.scores) - 1) * quantile
-        index, share = int(position), position - int(position)
-        below, above = self.scores[index], self.scores[min(index + 1, len(self.scores) - 1)]
+        index = int(position)
+        share = position - int(position)
+        below = self.scores[index]
+        above = self.scores[min(index + 1, len(self.scores) - 1)]
         value = _between(below[0], above[0], share)
         if below[0] == above[0]:
             return value, _between(below[1], above[1], share)

@@ -52,7 +52,8 @@ def draw_with_priors(space: Space, seed: int) -> Callable[[int], dict[str, Any]]
 
     def draw(number: int) -> dict[str, Any]:
         rng = np.random.default_rng((seed, number))
-        lot, u_D = rng.random(), rng.random(len(encoding))
+        lot = rng.random()
+        u_D = rng.random(len(encoding))
         if number:
             return encoding.decode(priors.sampled(u_D, number, lot))
         return encoding.complete(expected(space), u_D)

@@ -119,7 +119,9 @@ class BayesOpt:
         """The process, fitted once for all suggestions between two reports."""
         end_N, low_N, high_N = predicted_ends(data.curves)
         rows = at_most(end_N)
-        end_N, low_N, high_N = end_N[rows], low_N[rows], high_N[rows]
+        end_N = end_N[rows]
+        low_N = low_N[rows]
+        high_N = high_N[rows]
         y_N = targets(end_N)
         sd_N = (_at(high_N, end_N, y_N) - _at(low_N, end_N, y_N)) / 2
         x_NF = features(np.concatenate([data.u_ND[rows], data.failed_ND]))
@@ -218,7 +220,8 @@ def maximise(
     score_M = score(u_MD)
     ranked = (i for i in np.argsort(-score_M, kind="stable") if allows is None or allows(u_MD[i]))
     order = list(islice(ranked, _PROPOSED))
-    best_SD, best_S = u_MD[order[:_STARTS]], score_M[order[:_STARTS]]
+    best_SD = u_MD[order[:_STARTS]]
+    best_S = score_M[order[:_STARTS]]
     step = 0.1
     for _ in range(12):
         tries_MD = encoding.snap(_stepped(np.repeat(best_SD, 16, axis=0), step, encoding, rng))
@@ -227,7 +230,8 @@ def maximise(
         for s in range(len(best_SD)):
             k = _first_better(tries_SKD[s], tries_SK[s], best_S[s], allows)
             if k is not None:
-                best_SD[s], best_S[s] = tries_SKD[s, k], tries_SK[s, k]
+                best_SD[s] = tries_SKD[s, k]
+                best_S[s] = tries_SK[s, k]
         step *= 0.65
     for i in np.argsort(-best_S, kind="stable"):
         yield best_SD[i]

@@ -73,7 +73,9 @@ class GaussianProcess:
         self._condition(x_NF, np.concatenate([self._y_N, mean_M]), noise_N)
 
     def _condition(self, x_NF: Array, y_N: Array, noise_N: Array) -> None:
-        self._x_NF, self._y_N, self._noise_N = x_NF, y_N, noise_N
+        self._x_NF = x_NF
+        self._y_N = y_N
+        self._noise_N = noise_N
         self._z_NF = x_NF * self._weights_F
         k_NN = self.signal * _matern(squared_distances(self._z_NF, self._z_NF))
         k_NN[np.diag_indices_from(k_NN)] += self.noise + noise_N + _JITTER
@@ -143,7 +145,8 @@ def squared_distances(a_NF: Array, b_MF: Array) -> Array:
     """distance_NM, of each of the N points from each of the M."""
     # centred, so that little is lost where points lie close together
     centre_F = b_MF.mean(axis=0) if len(b_MF) else 0.0
-    a_NF, b_MF = a_NF - centre_F, b_MF - centre_F
+    a_NF = a_NF - centre_F
+    b_MF = b_MF - centre_F
     squared_NM = (a_NF**2).sum(1)[:, None] + (b_MF**2).sum(1)[None, :] - 2 * a_NF @ b_MF.T
     return np.asarray(np.maximum(squared_NM, 0.0))
 

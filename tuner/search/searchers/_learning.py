@@ -75,7 +75,10 @@ class LearningSearch(Searcher):
         super().__init__(objective.metric, objective.mode)
         self.trials: dict[str, Observation] = {}  # by their ids
         self._warm: list[Observation] = []  # of earlier experiments
-        self._model, self._seed, self._objective, self._max_t = model, seed, objective, max_t
+        self._model = model
+        self._seed = seed
+        self._objective = objective
+        self._max_t = max_t
         self._startup = settings.startup
         self._forbid = settings.forbid
         self._encoding = Encoding(settings.space)
@@ -157,7 +160,8 @@ class LearningSearch(Searcher):
 
     def _next(self, number: int, rng: np.random.Generator) -> tuple[dict[str, Value], str] | None:
         """A config and its origin, or None."""
-        encoding, forbid = self._encoding, self._forbid
+        encoding = self._encoding
+        forbid = self._forbid
         trials = [*self._warm, *self.trials.values()]
         tried = {trial.key for trial in trials if trial.status != LOST}
         for config in untried(self._initial, tried, forbid):
@@ -176,7 +180,8 @@ class LearningSearch(Searcher):
         if reporting >= _LEAST:  # a single loss is no scale
             reporting += data.beyond
         if reporting >= self._startup:
-            points, origin = self._model.propose(data, encoding, rng), "model"
+            points = self._model.propose(data, encoding, rng)
+            origin = "model"
             own = self.trials.values()
             reported = sum(1 for trial in own if trial.reports and trial.status != FAILED)
             if self._warm and reported < self._startup:
@@ -185,7 +190,8 @@ class LearningSearch(Searcher):
             point = sobol_point(encoding, self._seed, number)
             if self._priors:
                 point = self._priors.sampled(point, number, rng.random(), trust=trust)
-            points, origin = iter([point]), "random"
+            points = iter([point])
+            origin = "random"
         for config in untried(map(encoding.decode, points), tried, forbid):
             return config, origin
         drawn = draw_untried(encoding, forbid, tried, rng)
@@ -212,7 +218,8 @@ def first_configs(settings: SampledSettings, seed: int) -> list[dict[str, Value]
     Searchers that learn begin with what priors expect, which others draw.
     """
     encoding = Encoding(settings.space)
-    points, prior = list(settings.points_to_evaluate), expected(settings.space)
+    points = list(settings.points_to_evaluate)
+    prior = expected(settings.space)
     has_prior = bool(points) and points[0] == {**points[0], **prior}
     if settings.learns and prior and not has_prior:
         points.insert(0, prior)

@@ -72,7 +72,8 @@ def _register(optimizer: BayesianOptimization, data: ModelInput, features: Featu
     order = np.argsort(data.loss_N, kind="stable")
     rows = np.union1d(order[: _MOST // 2], np.arange(len(order))[-_MOST // 2 :])
     value_N = -targets(data.loss_N[rows])
-    worst, mean = float(value_N.min()), float(value_N.mean())
+    worst = float(value_N.min())
+    mean = float(value_N.mean())
     for u_ND, values in (
         (data.u_ND[rows], value_N),
         (data.failed_ND, np.full(len(data.failed_ND), worst)),

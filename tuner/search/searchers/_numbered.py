@@ -34,7 +34,9 @@ class NumberedSearch(Searcher):
         forbid: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        self._strategy, self._config_of, self._seeds = strategy, config_of, seeds
+        self._strategy = strategy
+        self._config_of = config_of
+        self._seeds = seeds
         self._forbid = forbid
         self._passed: list[int] = []  # numbers of trials
         self._skipped: frozenset[str] = frozenset()  # keys of configs
@@ -110,7 +112,9 @@ class DistinctConfigs:
         seed: int,
         first: Callable[[int], dict[str, Any]] | None = None,
     ) -> None:
-        self._space, self._seed, self._first = settings.space, seed, first
+        self._space = settings.space
+        self._seed = seed
+        self._first = first
         self._size = space_size(settings.space)
         self._forbid = settings.forbid
         self._drawn: list[dict[str, Any]] = []  # configs 0, 1, ... of a finite space

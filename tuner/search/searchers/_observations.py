@@ -19,7 +19,10 @@ from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
 from tuner.spec.space.spaces import config_key
 
-RUNNING, ENDED, FAILED, LOST = "running", "ended", "failed", "lost"
+RUNNING = "running"
+ENDED = "ended"
+FAILED = "failed"
+LOST = "lost"
 
 Curve = Mapping[int, float]  # epoch -> loss, finite, at least one
 
@@ -167,7 +170,8 @@ def expected_losses(curves: Sequence[Curve]) -> Array:
     last_N = bounded([curve[max(curve)] for curve in curves])
     expected_N = last_N.copy()
     for end in sorted({int(e) for e in ends_N}, reverse=True)[1:]:
-        here, later = np.flatnonzero(ends_N == end), np.flatnonzero(ends_N > end)
+        here = np.flatnonzero(ends_N == end)
+        later = np.flatnonzero(ends_N > end)
         met = np.array([i for i in later.tolist() if end in curves[i]], dtype=int)
         if len(met):
             then = bounded([curves[i][end] for i in met.tolist()])

@@ -64,8 +64,10 @@ class Parzen:
                 chosen_M = np.minimum(below_MC.sum(axis=1), column.categories - 1)
                 u_MD[:, d] = (chosen_M + 0.5) / column.categories
                 continue
-            centre_M, width_M = self._u_KD[kernel_M, d], widening * self._width_KD[kernel_M, d]
-            low_M, high_M = ndtr(-centre_M / width_M), ndtr((1 - centre_M) / width_M)
+            centre_M = self._u_KD[kernel_M, d]
+            width_M = widening * self._width_KD[kernel_M, d]
+            low_M = ndtr(-centre_M / width_M)
+            high_M = ndtr((1 - centre_M) / width_M)
             near_M = centre_M + width_M * ndtri(low_M + at_MD[:, d] * (high_M - low_M))
             u_MD[:, d] = np.where(np.isnan(near_M), at_MD[:, d], np.clip(near_M, 0, 1))
         return self._encoding.snap(u_MD)
@@ -78,7 +80,8 @@ class Parzen:
 
     def _inside_K(self, d: int) -> Array:
         """The share of each normal kernel that lies between the cube's sides."""
-        centre_K, width_K = self._u_KD[:, d], self._width_KD[:, d]
+        centre_K = self._u_KD[:, d]
+        width_K = self._width_KD[:, d]
         return np.asarray(ndtr((1 - centre_K) / width_K) - ndtr(-centre_K / width_K))
 
     def _log_density(self, u_MD: Array) -> Array:
@@ -89,7 +92,8 @@ class Parzen:
                 kernel_KC = np.log(self._category_KC[d] * column.categories)
                 kernel_MK = kernel_KC[:, self._encoding.cells(d, u_MD[:, d])].T
             else:
-                centre_K, width_K = self._u_KD[:, d], self._width_KD[:, d]
+                centre_K = self._u_KD[:, d]
+                width_K = self._width_KD[:, d]
                 kernel_MK = -0.5 * ((u_M1 - centre_K) / width_K) ** 2
                 kernel_MK -= self._log_area_K[d]
             log_MK += np.where(np.isnan(u_M1) | np.isnan(kernel_MK), 0.0, kernel_MK)
@@ -212,14 +216,16 @@ class TPE:
     ) -> Iterator[Array]:
         order = np.argsort(data.loss_N, kind="stable")
         count = min(math.ceil(self.gamma * (len(order) + data.beyond)), _MAX_GOOD, len(order))
-        good_ND, rest_ND = data.u_ND[order[:count]], data.u_ND[order[count:]]
+        good_ND = data.u_ND[order[:count]]
+        rest_ND = data.u_ND[order[count:]]
         other_ND = np.concatenate([rest_ND, data.failed_ND, data.pending_PD])
         weight_N = _improvements(data.loss_N[order], count)
         if data.stops_early:
             good_widths = other_widths = scott_widths
             widening = _WIDENING
         else:
-            good_widths, other_widths = neighbour_widths, adaptive_widths
+            good_widths = neighbour_widths
+            other_widths = adaptive_widths
             widening = 1.0
         good = Parzen(good_ND, good_widths(good_ND), encoding, weight_N)
         other = Parzen(other_ND, other_widths(other_ND), encoding)

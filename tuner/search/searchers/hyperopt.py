@@ -11,7 +11,8 @@ from tuner.search.searchers import learning_searcher
 from tuner.spec.settings import FaultsError
 from tuner.spec.strategies import ModelSettings
 
-GAMMA, CANDIDATES = 0.1, 64
+GAMMA = 0.1
+CANDIDATES = 64
 
 
 class HyperOptSettings(ModelSettings):

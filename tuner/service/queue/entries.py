@@ -40,12 +40,17 @@ from tuner.spec.settings import Settings
 from tuner.wording import program
 
 FOLDER = ".queue"
-_ENTRY, _BEGUN, _ENDED = "entry.json", "begun.json", "ended.json"
+_ENTRY = "entry.json"
+_BEGUN = "begun.json"
+_ENDED = "ended.json"
 _RUNNERS = ".runners"
 
 ERROR = "error: "  # how the command line begins an error
-WAITING, RUNNING = "waiting", "running"
-COMPLETED, FAILED, INTERRUPTED = "completed", "failed", "interrupted"
+WAITING = "waiting"
+RUNNING = "running"
+COMPLETED = "completed"
+FAILED = "failed"
+INTERRUPTED = "interrupted"
 
 
 class Entry(Settings):
@@ -121,7 +126,8 @@ class EntryStatus:
     ended: Ended | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        entry, ended = self.entry, self.ended
+        entry = self.entry
+        ended = self.ended
         return {
             "name": entry.name,
             "user": entry.user,
@@ -152,7 +158,8 @@ class Queue:
         Of a name that is taken, the next free number is added to it; if the user has named the
         entry, UsageError is raised.
         """
-        name, number = entry.name, 1
+        name = entry.name
+        number = 1
         while not self._create(entry):
             if is_named:
                 raise UsageError(

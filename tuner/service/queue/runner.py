@@ -47,7 +47,8 @@ from tuner.wording import amount_of
 
 _log = logging.getLogger(__name__)
 
-_EVERY_S, _EVERY_S_OF_A_STORE = 1.0, 5.0  # between two turns
+_EVERY_S = 1.0
+_EVERY_S_OF_A_STORE = 5.0  # between two turns
 _PATIENCE_S = 60.0  # with a storage that fails
 _TO_END_S = 120.0  # for searches to finish their epochs
 
@@ -85,8 +86,12 @@ class Runner:
         gpus: Callable[[], tuple[str, ...]] = gpus_here,
         unused: Callable[[Path, tuple[str, ...]], tuple[float, ...]] = room,
     ) -> None:
-        self._gpu_names, self._unused_gpus = gpus, unused
-        self._queue, self._terms, self._capacity, self._notify = queue, terms, capacity, notify
+        self._gpu_names = gpus
+        self._unused_gpus = unused
+        self._queue = queue
+        self._terms = terms
+        self._capacity = capacity
+        self._notify = notify
         self._searches: dict[str, Search] = {}
         self._watches: dict[str, Watch] = {}
         self._waiting: dict[str, Demand] = {}  # an entry is read again before it starts
@@ -195,7 +200,8 @@ class Runner:
         first = next_to_start(
             waits, demands, at_once=self._terms.at_once, capacity=capacity, weights=weights
         )
-        demanding, unused = [*demands, *([first] if first else [])], self._unused(capacity)
+        demanding = [*demands, *([first] if first else [])]
+        unused = self._unused(capacity)
         by_name = limits(demanding, capacity=capacity, unused=unused, weights=weights)
         for name, search in self._searches.items():
             search.limit(by_name[name])
@@ -236,7 +242,8 @@ class Runner:
             return
         lease, entry = claimed
         folder = self._queue.experiment(name)
-        exists, has_begun = folder.is_taken, self._queue.has_begun(name)
+        exists = folder.is_taken
+        has_begun = self._queue.has_begun(name)
         if exists:
             folder.refresh()
         outcome = outcome_of(folder.path) if exists else None
@@ -270,7 +277,8 @@ class Runner:
         self._notify(f"{name} {how}, {amount_of(most, 'trial')} at a time")
 
     def _command(self, entry: Entry, most: int, *, resume: bool) -> list[str]:
-        name, terms = entry.name, self._terms
+        name = entry.name
+        terms = self._terms
         what = ["resume", name]
         if not resume:
             what = ["run", self._queue.spec_file(entry), "--name", name]
@@ -279,7 +287,8 @@ class Runner:
 
     def _settle(self, search: Search) -> None:
         """End an entry whose driver has ended, or leave it to be resumed."""
-        name, process = search.entry.name, search.process
+        name = search.entry.name
+        process = search.process
         folder = self._queue.experiment(name)
         if process is not None and is_at_work(folder):  # another driver was faster
             search.process = None
@@ -291,7 +300,8 @@ class Runner:
         if code == UsageError.exit_code and search.is_new and folder.is_taken:
             code = None  # an earlier runner's driver has just created it, or was killed so early
         progress = search.progress if folder.is_taken else None
-        outcome, tries = outcome_of(folder.path), self._tries[name]
+        outcome = outcome_of(folder.path)
+        tries = self._tries[name]
         status = verdict(code, outcome=outcome, tries=tries, progress=progress)
         if progress:
             del self._tries[name]

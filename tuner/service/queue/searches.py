@@ -38,7 +38,8 @@ _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 _INTERRUPTED = (*(128 + number for number in _ENDING), *(-number for number in _ENDING))
 _TRIES = 3  # starts of a search whose driver is killed before it reports anything
 _MARK = "TUNER_QUEUE_ENTRY"  # in the environment of a driver: the nonce of its entry
-_LOG_LINES, _LOG_BYTES = 5, 32 << 10  # of a failed search, that are kept
+_LOG_LINES = 5
+_LOG_BYTES = 32 << 10  # of a failed search, that are kept
 
 
 def spec_of(entry: Entry) -> ExperimentSpec:
@@ -47,7 +48,8 @@ def spec_of(entry: Entry) -> ExperimentSpec:
 
 def amounts_of(spec: ExperimentSpec) -> Amounts:
     """The resources of one trial. A GPU's fraction includes the rest that no equal one can use."""
-    resources, gpus = spec.resources, spec.resources.gpus
+    resources = spec.resources
+    gpus = spec.resources.gpus
     if 0 < gpus < 1:
         gpus = 1 / int(1 / gpus + 1e-9)
     return Amounts(resources.ranks * resources.cpus, resources.ranks * gpus)
@@ -99,13 +101,16 @@ class Search:
         limit: int,
         is_new: bool = False,
     ) -> None:
-        self.entry, self.lease, self.process = entry, lease, process
+        self.entry = entry
+        self.lease = lease
+        self.process = process
         self.is_new = is_new
         self._spec = spec
         self._folder = queue.experiment(entry.name)
         self._tail = Tail(self._folder.path)
         self._history = History(metrics=())
-        self._first_limit, self._requested = limit, limit
+        self._first_limit = limit
+        self._requested = limit
         self._owner: dict[str, Any] | None = None  # the present driver by the journal
         self._reports = 0  # of the present driver
         self._is_asked_to_end = False
@@ -138,7 +143,8 @@ class Search:
 
     def demand(self) -> Demand:
         """How many trials it can use, and may be running now."""
-        left, live = left_of(self._history, self._spec), self._history.counts[events.RUNNING]
+        left = left_of(self._history, self._spec)
+        live = self._history.counts[events.RUNNING]
         accepted = self._history.steered.changes.get("max_concurrent")  # by the present driver
         may_run = max(accepted or self._first_limit, self._requested)
         holds = max(live, may_run if left is None else min(may_run, left))

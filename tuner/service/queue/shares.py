@@ -89,7 +89,8 @@ def divide(
     demands: Sequence[Demand], *, capacity: Room, weights: Mapping[str, float]
 ) -> dict[str, int]:
     """How many trials at a time each search is due, at least one if all can have one."""
-    due, left = {demand.name: 0 for demand in demands}, capacity
+    due = {demand.name: 0 for demand in demands}
+    left = capacity
     wants = {demand.name: demand.wants(capacity) for demand in demands}
     taken = {demand.user: 0.0 for demand in demands}  # divided by their weight
 
@@ -124,13 +125,15 @@ def limits(
     over more GPUs than `holds` assumes.
     """
     due = divide(demands, capacity=capacity, weights=weights)
-    free, by_name = capacity, {}
+    free = capacity
+    by_name = {}
     for demand in sorted(demands, key=lambda demand: -demand.each.gpus):
         free = free.less(demand.each, demand.holds)
     for demand in demands:
         fits = min(free.fits(demand.each), unused.fits(demand.each))
         more = min(max(0, due[demand.name] - demand.holds), fits)
-        free, unused = free.less(demand.each, more), unused.less(demand.each, more)
+        free = free.less(demand.each, more)
+        unused = unused.less(demand.each, more)
         limit = demand.holds + more if more else min(demand.holds, due[demand.name])
         by_name[demand.name] = max(limit, 1 if demand.holds else 0)
     return by_name

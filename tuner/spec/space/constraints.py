@@ -100,15 +100,18 @@ class Condition:
                 parts = build(*items)
                 return lambda config: any(_present(part, config) for part in parts)
             case ast.UnaryOp(op=op, operand=inner) if type(op) in _OPERATORS:
-                sign, [part] = _OPERATORS[type(op)], build(inner)
+                sign = _OPERATORS[type(op)]
+                [part] = build(inner)
                 return lambda config: sign(part(config))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-                calculate, [a, b] = _OPERATORS[type(op)], build(left, right)
+                calculate = _OPERATORS[type(op)]
+                [a, b] = build(left, right)
                 return lambda config: calculate(*_numbers(a(config), b(config)))
             case ast.Compare(left=left, ops=ops, comparators=others) if all(
                 type(op) in _OPERATORS for op in ops
             ):
-                compare, parts = [_OPERATORS[type(op)] for op in ops], build(left, *others)
+                compare = [_OPERATORS[type(op)] for op in ops]
+                parts = build(left, *others)
                 return lambda config: all(
                     holds(a, b)
                     for holds, (a, b) in zip(

@@ -226,7 +226,8 @@ def not_contained(old: Space, new: Space, at: Position = ROOT) -> Iterator[Fault
     for name in new.keys() - old.keys():
         yield unknown(at.below(name).path, "hyperparameter of the earlier trials", name, old)
     for name, value in old.items():
-        path, wider = at.below(name).path, new.get(name)
+        path = at.below(name).path
+        wider = new.get(name)
         if isinstance(value, Mapping) and isinstance(wider, Mapping):
             yield from not_contained(value, wider, at.below(name))
         elif name not in new or not _contains(wider, value):

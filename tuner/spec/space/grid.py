@@ -47,7 +47,8 @@ class _Steps(Sequence[Value]):
     """The values of a stepped domain, computed on demand: there may be billions."""
 
     def __init__(self, domain: Numeric, size: int) -> None:
-        self._domain, self._size = domain, size
+        self._domain = domain
+        self._size = size
 
     def __len__(self) -> int:
         return self._size
@@ -165,7 +166,8 @@ class _Axis:
         if self._branches is None:
             return _nearest(self._options, value) if is_number(value) else 0
         for number, branch in enumerate(self._branches):
-            option, begin = self._options[number], self._ends[number] - 1
+            option = self._options[number]
+            begin = self._ends[number] - 1
             if branch is None and option == value and type(option) is type(value):
                 return begin
             if branch is not None and (inner := _within(option, value)) is not None:

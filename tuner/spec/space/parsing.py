@@ -165,9 +165,11 @@ def from_ray(domain: Any) -> Domain:
 
     if isinstance(domain, sample.Function):
         raise bad_value(_NO_FUNCTION)
-    sampler, q = domain.get_sampler(), None
+    sampler = domain.get_sampler()
+    q = None
     if isinstance(sampler, sample.Quantized):
-        q, sampler = convert_scalar(sampler.q), sampler.sampler
+        q = convert_scalar(sampler.q)
+        sampler = sampler.sampler
     if isinstance(domain, sample.Categorical):
         name = "grid_search" if isinstance(sampler, sample.Grid) else "choice"
         return Choice(_options(domain.categories), name)

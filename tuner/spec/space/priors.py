@@ -48,7 +48,8 @@ class _Near:
         return np.asarray(np.exp(-0.5 * ((u_M - self.centre) / self.sd) ** 2) / area)
 
     def _ends(self) -> tuple[float, float]:
-        low, high = -self.centre / self.sd, (1 - self.centre) / self.sd
+        low = -self.centre / self.sd
+        high = (1 - self.centre) / self.sd
         return float(scipy.special.ndtr(low)), float(scipy.special.ndtr(high))
 
 
@@ -130,7 +131,8 @@ def _of_column(column: Column) -> _Near | _Option | None:
     confidence = domain.prior.confidence
     if isinstance(domain, Numeric):
         return _Near(quantile(domain, domain.prior.value) or 0.0, _SD / confidence)
-    number, count = domain.expected or 0, len(domain.values)
+    number = domain.expected or 0
+    count = len(domain.values)
     if column.categories:
         named = confidence / (1 + confidence)
         return _Option(number, count, named + (1 - named) / count)

@@ -170,7 +170,9 @@ def quantile(domain: Domain, value: Value) -> float | None:
     if isinstance(domain, Normal):  # `at` cuts the tails off at these quantiles
         return min(max(NormalDist(domain.mean, domain.sd).cdf(value), 1e-4), 1 - 1e-4)
     assert isinstance(domain, Numeric)
-    low, high, step = domain.first, domain.last, domain.step
+    low = domain.first
+    high = domain.last
+    step = domain.step
     slack = 1e-9 * max(abs(low), abs(high), 1e-300)
     if not low - slack <= value <= high + slack:
         return None
@@ -189,7 +191,9 @@ def quantile(domain: Domain, value: Value) -> float | None:
 
 def _position(value: float, low: float, high: float, log: bool) -> float:
     if log:
-        value, low, high = math.log(value), math.log(low), math.log(high)
+        value = math.log(value)
+        low = math.log(low)
+        high = math.log(high)
     return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.5
 
 

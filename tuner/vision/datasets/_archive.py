@@ -82,7 +82,8 @@ def progress_of(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
     Calling the result advances it.
     """
-    done, shown = 0, time.monotonic()
+    done = 0
+    shown = time.monotonic()
     with progress_bar() as bar:
         task = bar.add_task(what, total=total)
 

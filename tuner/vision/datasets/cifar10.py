@@ -93,7 +93,8 @@ def _decode(folder: Path, partial: Path, source: Source) -> None:
     """Write images.npy and labels.npy to `partial`."""
     import numpy as np
 
-    count, (channels, height, width) = source.images_a_file, SHAPE_CHW
+    count = source.images_a_file
+    (channels, height, width) = SHAPE_CHW
     shape_NHWC = len(FILES) * count, height, width, channels
     images_NHWC = np.lib.format.open_memmap(
         partial / "images.npy", mode="w+", dtype=np.uint8, shape=shape_NHWC

@@ -106,7 +106,8 @@ def evaluate_export(
         weights = export.weights()
         with translate_error(CheckpointError, f"{export.folder / EXPORTED} does not fit {path}"):
             learner.load_state_dict(with_weights(learner.state_dict(), weights))
-        metrics, details = learner.test(), _details(learner)
+        metrics = learner.test()
+        details = _details(learner)
     return _record(metrics, details, config.trial_id, config.epoch, config.checkpoint_sha256)
 
 
@@ -116,7 +117,8 @@ def _of_classifier(
     from tuner.vision.batches import image_set, image_set_of
     from tuner.vision.evaluation import Predictor, measure, prepare_device
 
-    device, config = prepare_device(), export.config
+    device = prepare_device()
+    config = export.config
     from_folder = str(config.training.get("dataset")).startswith("folder:")
     if data_dir is not None and (
         from_folder or is_labelled(Path(data_dir).expanduser(), config.classes)
@@ -147,7 +149,8 @@ def _of_classifier(
             raise UsageError(f"{images.info.title} has classes {has}; the model knows {knows}")
         if config.data and config.data.content:
             check_same({"content": config.data.content}, images.info)
-    model, stats = export.network(trust_code=True), (pixels.mean, pixels.std)
+    model = export.network(trust_code=True)
+    stats = (pixels.mean, pixels.std)
     parts = model, plan, settings, device, stats
     predictor = Predictor(*parts, temperature=export.temperature)
     return measure(predictor, images, metrics=settings.metrics, names=names)

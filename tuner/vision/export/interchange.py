@@ -61,7 +61,8 @@ class FromPixels(nn.Module):
         self, model: nn.Module, mean: Sequence[float], std: Sequence[float], loss: CrossEntropy
     ) -> None:
         super().__init__()
-        self.model, self._loss = model, loss
+        self.model = model
+        self._loss = loss
         self.scale_C11: Tensor
         self.shift_C11: Tensor
         dtype = next(model.parameters()).dtype
@@ -84,10 +85,12 @@ def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, i
     generator = torch.Generator().manual_seed(0)  # torch's global random state stays as it is
     how: dict[str, Any] = {"generator": generator}
     if isinstance(model, FromPixels):
-        sizes, names = [(count, *shape) for count in _COMPARED], ("pixels", "probabilities")
+        sizes = [(count, *shape) for count in _COMPARED]
+        names = ("pixels", "probabilities")
         batches = [torch.randint(256, size, dtype=torch.uint8, **how) for size in sizes]
     else:
-        dtype, names = next(model.parameters()).dtype, ("images", "logits")
+        dtype = next(model.parameters()).dtype
+        names = ("images", "logits")
         batches = [torch.randn(count, *shape, dtype=dtype, **how) for count in _COMPARED]
 
     def message(error: Exception) -> str:

@@ -98,9 +98,11 @@ def predictions(
 
     plan, given = export.takes_images()
     if len(export.config.classes) != plan.num_classes:
-        named, made = len(export.config.classes), plan.num_classes
+        named = len(export.config.classes)
+        made = plan.num_classes
         raise UsageError(f"{export.folder}: {CONFIG} names {named} classes of its model's {made}")
-    settings, model = export.settings(), export.network(trust_code=trust_code)
+    settings = export.settings()
+    model = export.network(trust_code=trust_code)
     parts = model, plan, settings, prepare_device(), (given.mean, given.std)
     predictor = Predictor(*parts, temperature=export.temperature)
     return _predictions(export, predictor, files, top)
@@ -132,7 +134,8 @@ def image_files(paths: Iterable[Path | str]) -> list[str]:
 def _predictions(
     export: Export, predictor: Predictor, files: Sequence[str], most: int | None
 ) -> Iterator[Prediction]:
-    plan, classes = export.takes_images()[0], export.config.classes
+    plan = export.takes_images()[0]
+    classes = export.config.classes
     pixels = plan.in_channels * plan.image_size**2
     size = max(1, min(predictor.batch, _BATCH_BYTES // pixels))
     with ThreadPoolExecutor(quotas.usable_cpus()) as threads:

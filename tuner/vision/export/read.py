@@ -243,7 +243,8 @@ class Export:
             )
         from tuner.vision.ensemble import ensemble_of
 
-        weights, plans = self.weights(), self.config.plans
+        weights = self.weights()
+        plans = self.config.plans
         what = f"{self.folder / EXPORTED} does not fit model {plan.name!r}"
         with translate_error(CheckpointError, what, of=RuntimeError):
             return plan.build(weights) if len(plans) == 1 else ensemble_of(plans, weights)
@@ -255,7 +256,8 @@ class Export:
 
     def takes_images(self) -> tuple[Blueprint, ImageInput]:
         """The model and its input. Raises UsageError where the export does not say."""
-        plan, pixels = self.config.model, self.config.input
+        plan = self.config.model
+        pixels = self.config.input
         if plan is None or pixels is None:
             raise UsageError(
                 f"{self.folder} does not say which images {self.config.trainable} takes"

@@ -67,7 +67,8 @@ class Soup:
     @property
     def chosen(self) -> Candidate:
         """The best on the validation split within the limits; of equals, or of none, the first."""
-        metric, key = self.objective.metric, self.objective.key
+        metric = self.objective.metric
+        key = self.objective.key
         usable = [
             each
             for each in self.candidates
@@ -109,7 +110,8 @@ def greedy(
     for number in range(1, count):
         added = value((*soup, number))
         if isfinite(added) and not objective.is_better(best, than=added):
-            soup, best = (*soup, number), added
+            soup = (*soup, number)
+            best = added
     return soup
 
 
@@ -189,10 +191,12 @@ def _leaders(results: Results, top: int) -> tuple[list[TrialModel], dict[str, st
 
 def _why_apart(model: TrialModel, best: TrialModel) -> str | None:
     """Why `model` cannot be measured together with the best, or None."""
-    fold, best_fold = model.checkpoint.epoch, best.checkpoint.epoch
+    fold = model.checkpoint.epoch
+    best_fold = best.checkpoint.epoch
     if model.constants.get("folds") and fold != best_fold:
         return f"it is of fold {fold}, and has trained on images that validate fold {best_fold}"
-    inputs, best_inputs = _inputs(model), _inputs(best)
+    inputs = _inputs(model)
+    best_inputs = _inputs(best)
     differing = [name for name, value in inputs.items() if value != best_inputs[name]]
     return f"other {' and '.join(differing)} than the best's" if differing else None
 
@@ -211,7 +215,8 @@ class _Combinations:
     """Measures combinations of `models` on the validation split of the best one, the first."""
 
     def __init__(self, models: list[TrialModel], metric: str) -> None:
-        self._models, self._metric = models, metric
+        self._models = models
+        self._metric = metric
         settings = models[0].settings
         assert settings is not None  # of the classifier that ships
         self._settings = settings
@@ -267,7 +272,8 @@ class _Combinations:
     def _soup(self, ingredients: tuple[int, ...]) -> tuple[dict[str, float], dict[str, Tensor]]:
         """(metrics, weights) of the average of some of the models that can be averaged."""
         members = [self._weights[self._averaged[number]] for number in ingredients]
-        weights, norms = average(members), renewed_norms(members)
+        weights = average(members)
+        norms = renewed_norms(members)
         network = self._plans[0].build(_copied(weights))
         metrics = self._metrics(network, renew=norms)
         renewed = network.state_dict()
@@ -277,7 +283,9 @@ class _Combinations:
         return metrics, weights
 
     def _metrics(self, network: nn.Module, *, renew: Collection[str] = ()) -> dict[str, float]:
-        images, pixels, settings = self._images, self._pixels, self._settings
+        images = self._images
+        pixels = self._pixels
+        settings = self._settings
         stats = pixels.mean, pixels.std
         predictor = Predictor(network, self._plans[0], settings, self._device, stats)
         if renew:
@@ -285,7 +293,8 @@ class _Combinations:
         logits_NK, labels_N = predictor.logits_of(images, images.splits["validation"])
         some_N = sample_evenly(torch.arange(len(labels_N)), MOST_CALIBRATED)
         temperature = fitted(logits_NK[some_N], labels_N[some_N]).temperature
-        logits_NK, classes = logits_NK.double() / temperature, images.info.num_classes
+        logits_NK = logits_NK.double() / temperature
+        classes = images.info.num_classes
         measured = measured_of(logits_NK, labels_N, metrics=settings.metrics, classes=classes)
         return {f"val_{name}": value for name, value in measured.metrics.items()}
 

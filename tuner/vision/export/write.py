@@ -88,7 +88,8 @@ class TrialModel:
     """
 
     def __init__(self, results: Results, trial: TrialRecord) -> None:
-        self.results, self.trial = results, trial
+        self.results = results
+        self.trial = trial
         self.checkpoint = results.best_checkpoint(trial)  # it compares the digest
         self.constants = with_trial_seed(results.spec.constants, trial.seed)
         path = self.checkpoint.path
@@ -204,7 +205,8 @@ def _write_formats(export: read.Export, formats: Collection[str]) -> None:
 def _config(
     model: TrialModel, weights_sha256: str | None, search: Results, combined: read.Combined | None
 ) -> read.ExportConfig:
-    results, searched = model.results, search.spec.model_dump(mode="json")
+    results = model.results
+    searched = search.spec.model_dump(mode="json")
     values: dict[str, Any] = {
         "trainable": results.spec.trainable,
         "training": model.constants,
@@ -274,7 +276,9 @@ def _classifier(
 
 
 def _metrics(model: TrialModel, confirmed: Mapping[str, Any] | None) -> dict[str, Any]:
-    results, trial, checkpoint = model.results, model.trial, model.checkpoint
+    results = model.results
+    trial = model.trial
+    checkpoint = model.checkpoint
     report = trial.report_at(checkpoint.epoch)
     measured = recorded_test(results.folder, trial.trial_id, checkpoint) or {}
     test = {n: v for n, v in measured.items() if n.startswith("test_") or n in _BESIDE}

@@ -155,7 +155,8 @@ class Convolution(nn.Conv2d):
     def forward(self, x_NCHW: Tensor) -> Tensor:
         if self.stride[0] > 1:
             height, width = (self.kernel_size[0] - 2 + size % 2 for size in x_NCHW.shape[2:])
-            left, top = width // 2, height // 2
+            left = width // 2
+            top = height // 2
             x_NCHW = F.pad(x_NCHW, (left, width - left, top, height - top))
         return super().forward(x_NCHW)
 

@@ -137,7 +137,8 @@ def library_model(package: str, name: str) -> ModelInfo:
             raise FaultsError(Fault("", rule, f"{package}:{name}"))
         library = replace(LIBRARIES[package], build=_build_shipped, fixed=None)
     else:
-        library, names = LIBRARIES[package], _names(Path(spec.origin).parent / "models")
+        library = LIBRARIES[package]
+        names = _names(Path(spec.origin).parent / "models")
         if name.partition(".")[0] not in names or (package != "timm" and name not in names):
             fault = unknown("", f"network of {package}", name, names)
             raise FaultsError(Fault("", fault.rule))  # there are hundreds of choices

@@ -72,7 +72,8 @@ class Padded(nn.Module):
     def __init__(self, in_channels: int, channels: int, stride: int, norm: str) -> None:
         super().__init__()
         before = (channels - in_channels) // 2
-        self.stride, self.padding = stride, (before, channels - in_channels - before)
+        self.stride = stride
+        self.padding = (before, channels - in_channels - before)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         return F.pad(x_NCHW[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, *self.padding))

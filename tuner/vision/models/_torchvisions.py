@@ -151,9 +151,11 @@ class Residual(nn.Module):
         super().__init__()
         kernels = [1, 3, 1] if bottleneck else [3, 3]
         widths = [in_channels, channels, channels, EXPANSION * channels][: len(kernels) + 1]
-        self.depth, shrinking = len(kernels), kernels.index(3)
+        self.depth = len(kernels)
+        shrinking = kernels.index(3)
         for index, (before, after) in enumerate(pairwise(widths)):
-            kernel, step = kernels[index], stride if index == shrinking else 1
+            kernel = kernels[index]
+            step = stride if index == shrinking else 1
             conv = nn.Conv2d(before, after, kernel, step, padding=kernel // 2, bias=False)
             self.add_module(f"conv{index + 1}", conv)
             self.add_module(f"bn{index + 1}", nn.BatchNorm2d(after))
@@ -165,7 +167,8 @@ class Residual(nn.Module):
     def forward(self, x_NCHW: Tensor) -> Tensor:
         out_NCHW = x_NCHW
         for number in range(1, self.depth + 1):
-            conv, norm = self.get_submodule(f"conv{number}"), self.get_submodule(f"bn{number}")
+            conv = self.get_submodule(f"conv{number}")
+            norm = self.get_submodule(f"bn{number}")
             out_NCHW = norm(conv(out_NCHW))
             if number < self.depth:
                 out_NCHW = F.relu(out_NCHW, inplace=True)

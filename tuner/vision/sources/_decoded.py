@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = 5  # part of every key: what another version has decoded is left alone
-INFO, NAMES = "info.json", "names.json"
+INFO = "info.json"
+NAMES = "names.json"
 _ARRAYS = ("images.npy", "labels.npy", "splits.npy", "moments.npy", "digests.npy")
 FILES = (*_ARRAYS, NAMES, INFO)
 STORE = "decoded"  # the folder of all decoded sets, in the data folder
@@ -148,7 +149,8 @@ class _Writing:
         """Write all FILES; returns the digest of their content."""
         import numpy as np
 
-        images, size = self.images, self.how.size
+        images = self.images
+        size = self.how.size
         moments = np.zeros((len(images.labels_N), 2, images.channels), np.int64)
         digests: list[bytes] = []
         kept: list[int] = []
@@ -163,7 +165,8 @@ class _Writing:
                     kept.append(position)
             file.seek(0)  # NumPy leaves room in a header for any number of rows
             _write_header(file, (len(kept), size, size, images.channels))
-        labels_N, splits_N = images.labels_N[kept], images.splits_N[kept]
+        labels_N = images.labels_N[kept]
+        splits_N = images.splits_N[kept]
         if self.unreadable:
             self._check_unreadable(labels_N, splits_N)
         np.save(self.partial / "labels.npy", labels_N)
@@ -190,7 +193,8 @@ class _Writing:
 
     def _check_unreadable(self, labels_N: NDArray[np.int64], splits_N: NDArray[np.uint8]) -> None:
         """Raise UnreadableImagesError unless they may be skipped, and enough images are left."""
-        title, classes = self.images.title, self.images.classes
+        title = self.images.title
+        classes = self.images.classes
         count = f"{len(self.unreadable)} of {len(self.images.labels_N)} images"
         if not self.how.skip_unreadable:
             raise UnreadableImagesError(
@@ -218,7 +222,8 @@ class _Writing:
                 advance(len(part))
 
     def _read(self, position: int) -> NDArray[np.uint8] | None:
-        channels, bits = self.images.channels, self.how.bits
+        channels = self.images.channels
+        bits = self.how.bits
         try:
             image = self.images.read(position)
             if bits is None and (used := bits_used(image)):
@@ -300,13 +305,15 @@ class DecodedSet:
         import numpy as np
 
         contents = self._open(folder)
-        labels_N, classes = contents.labels_N, contents.info["classes"]
+        labels_N = contents.labels_N
+        classes = contents.info["classes"]
         splits = contents.splits(seed=split_seed)
         counts = {
             name: np.bincount(labels_N[rows_N], minlength=len(classes))
             for name, rows_N in splits.items()
         }
-        train_N, (_, height, width, _) = splits["train"], contents.images_NHWC.shape
+        train_N = splits["train"]
+        (_, height, width, _) = contents.images_NHWC.shape
         mean_C, square_C = contents.moments[train_N].sum(0) / (len(train_N) * height * width)
         variance_C = np.maximum(square_C - mean_C**2, 0)
         std_C = np.where(variance_C > 0, np.sqrt(variance_C) / 255, CONSTANT)
@@ -335,7 +342,8 @@ class DecodedSet:
 
     def _load(self, folder: Path, *, split_seed: int) -> ImageArrays:
         contents = self._open(folder)
-        splits, groups_N = contents.splits(seed=split_seed), contents.groups_N
+        splits = contents.splits(seed=split_seed)
+        groups_N = contents.groups_N
         return ImageArrays(contents.images_NHWC, contents.labels_N, splits, groups_N)
 
     def _open(self, folder: Path) -> _Contents:
@@ -379,7 +387,8 @@ class _Contents:
         """A text for each image that has another label than the first of its copies."""
         import numpy as np
 
-        first_N, labels_N = self.groups_N, self.labels_N
+        first_N = self.groups_N
+        labels_N = self.labels_N
         rows_N = np.flatnonzero(labels_N[first_N] != labels_N)
         names = read_names() if len(rows_N) else []
 
@@ -410,8 +419,10 @@ def _read(path: Path) -> _Contents:
     images_NHWC, labels_N, splits_N, moments, digests = (
         np.load(path / name, mmap_mode="r", allow_pickle=False) for name in _ARRAYS
     )
-    size, channels = info["image_size"], info["channels"]
+    size = info["image_size"]
+    channels = info["channels"]
     if images_NHWC.shape != (len(labels_N), size, size, channels):
         raise ValueError(f"images of shape {images_NHWC.shape} are not those of {INFO}")
-    labels_N, splits_N = np.array(labels_N), np.array(splits_N)
+    labels_N = np.array(labels_N)
+    splits_N = np.array(splits_N)
     return _Contents(info, images_NHWC, labels_N, splits_N, moments, digests)

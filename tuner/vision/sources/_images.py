@@ -59,7 +59,8 @@ def complete_splits(
 
     splits = {name: np.flatnonzero(splits_N == number) for number, name in enumerate(SPLITS)}
     missing = [name for name in ("test", "validation") if not len(splits[name])]
-    count, rng = share_of(len(splits["train"])), np.random.default_rng(seed)
+    count = share_of(len(splits["train"]))
+    rng = np.random.default_rng(seed)
     groups_N = np.arange(len(labels_N)) if groups_N is None else groups_N
     for name in missing:
         train_N = splits["train"]
@@ -242,7 +243,8 @@ def square(image: Any, *, size: int, channels: int, bits: int | None = None) -> 
     if image.size != (size, size):
         width, height = image.size
         side = min(width, height)
-        left, top = (width - side) // 2, (height - side) // 2
+        left = (width - side) // 2
+        top = (height - side) // 2
         box = (left, top, left + side, top + side)
         bilinear = Image.Resampling.BILINEAR
         image = image.resize((size, size), bilinear, box=box, reducing_gap=_REDUCING_GAP)

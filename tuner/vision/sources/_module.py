@@ -116,7 +116,8 @@ def images_of(
 
     with translate_error(lambda rule: fault(rule, location), "has an image that cannot be read"):
         first = read(0)
-        channels, own_size = channels_of(first), shorter_side(first)
+        channels = channels_of(first)
+        own_size = shorter_side(first)
     if channels == 1:  # others may be in colour
         for position in spread_over(len(owners)):
             with suppress(Exception):  # decoding reports it

@@ -95,7 +95,9 @@ def _images(
     from PIL import Image
 
     labels = {label: number for number, label in enumerate(classes)}
-    digest, sides, doubts = hashlib.sha256(), [], []
+    digest = hashlib.sha256()
+    sides = []
+    doubts = []
     for file in files:
         path = file.path.relative_to(root).as_posix()
         digest.update(repr((path, file.size, file.changed_ns)).encode())
@@ -175,7 +177,8 @@ def _test_folder(root: Path, classes: tuple[str, ...]) -> Path:
             raise fault(rule, choices=tuple(names))
         root = root / tests[0]
     if strange := [name for name in _folders(root) if name not in classes]:
-        unknown, known = some_of(strange, _KNOWN), some_of(classes, _KNOWN)
+        unknown = some_of(strange, _KNOWN)
+        known = some_of(classes, _KNOWN)
         raise fault(f"it has classes that the model does not know: {unknown}; it knows {known}")
     return root
 

@@ -4,7 +4,8 @@ import torch
 
 
 class _Noise(torch.utils.data.Dataset):
-    shape, count = (1, 28, 28), 512
+    shape = (1, 28, 28)
+    count = 512
 
     def __init__(self, *arguments, **options):
         generator = torch.Generator().manual_seed(0)
@@ -22,7 +23,8 @@ class MNIST(_Noise):
 
 
 class FakeData(_Noise):
-    shape, count = (3, 32, 32), 64
+    shape = (3, 32, 32)
+    count = 64
 
 
 CIFAR10 = FakeData
