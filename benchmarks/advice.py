@@ -207,7 +207,9 @@ def drawn(rng, fault):
         beyond = rng.uniform(0.15, 0.35)
         best_D[d] = 0.3 if is_lower else 0.7
         ends = (0.3 + beyond, 1.0) if is_lower else (0.0, 0.7 - beyond)
-        cut = replace(domain, lower=domain.at(ends[0]), upper=domain.at(ends[1]))
+        cut = replace(
+            domain, lower=domain.compute_value(ends[0]), upper=domain.compute_value(ends[1])
+        )
         space = {**SPACE, name: str(cut)}
         return replace(task, weight_D=weight_D, best_D=best_D, space=space), name
     if fault == "wasted":
@@ -285,7 +287,7 @@ class Recorded:
     def configs(self):
         domains = parse_space(self.space).items()
         return [
-            {key: d.at(float(u)) for (key, d), u in zip(domains, u_D, strict=True)}
+            {key: d.compute_value(float(u)) for (key, d), u in zip(domains, u_D, strict=True)}
             for u_D in self.u_ND
         ]
 
@@ -309,7 +311,7 @@ class Table:
         self.loss_NE = np.minimum(np.nan_to_num(recorded.loss_NE, posinf=1e3), 1e3)
         self.length = self.loss_NE.shape[1]
         lr = parse_space(recorded.space)[recorded.lr]
-        cut = str(replace(lr, lower=lr.at(low), upper=lr.at(high)))
+        cut = str(replace(lr, lower=lr.compute_value(low), upper=lr.compute_value(high)))
         self.space = {**recorded.space, recorded.lr: cut}
         self.configs = recorded.configs
 
@@ -448,7 +450,7 @@ def begun_with(record, searcher, space):
             failed = not np.isfinite(cost)
             values = tuple(record.curve(trial))
             trials.append(WarmTrial(trial.trial_id, trial.config, values, failed, tried=True))
-    WarmStart("earlier", tuple(trials), ()).add_to(searcher.search)
+    WarmStart("earlier", tuple(trials), ()).apply(searcher.search)
     return searcher
 
 

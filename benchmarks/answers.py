@@ -35,8 +35,8 @@ from PIL import Image
 
 from benchmarks.photos import labelled_foods, labelled_solar
 from benchmarks.searchers import lcbench
-from tuner.experiment.estimate import beats_default, curve_of
-from tuner.experiment.results.statistics import interval_on_new_images
+from tuner.experiment.estimate import beats_default, build_curve
+from tuner.experiment.results.statistics import estimate_interval
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.sections import Objective
 from tuner.spec.space.encoding import Encoding
@@ -204,7 +204,7 @@ def run_search(
     config_TD = rng.random((TRIALS + 1, len(encoding)))
     if default is not None:
         config_TD[0] = encoding.encode(default)
-    rule = Brackets(AshaSettings(max_t=epochs).settled(TRIALS))
+    rule = Brackets(AshaSettings(max_t=epochs).settle(TRIALS))
     values_TES = np.full((TRIALS + 1, epochs, 2), np.nan)
     for number, point_D in enumerate(config_TD):
         for epoch, values in enumerate(train(encoding.decode(point_D))):
@@ -353,7 +353,7 @@ def choose_model(search: Search, rule: str, measure: Measure) -> tuple[int, int,
     curves = []
     for trial in range(TRIALS + 1):
         reports = enumerate(read_losses(search, trial))
-        curves.append(curve_of(reports, objective))
+        curves.append(build_curve(reports, objective))
     worths = [np.inf if curve.estimate is None else curve.estimate for curve in curves]
     best = int(np.argmin(worths))
     if rule == "with default" and not measure.beats_default(worths[best], worths[0]):
@@ -384,7 +384,7 @@ class Measure(NamedTuple):
         """That of new data, by what `tuner` says of it."""
         value = self.reported(worth)
         images = {"images": self.images}
-        bounds = interval_on_new_images(self.metric, value, images, level=level)
+        bounds = estimate_interval(self.metric, value, images, level=level)
         assert bounds is not None, (self.metric, value)
         low, high = bounds
         return (1 - high, 1 - low) if self.is_error else (low, high)

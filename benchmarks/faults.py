@@ -69,7 +69,7 @@ from typing import Any
 from benchmarks.power_cut import Disk
 from tuner.experiment.files import sync
 from tuner.experiment.remote.objects import Objects
-from tuner.places import ROOT, local
+from tuner.places import ROOT, find_local_folder
 
 DEFAULT = ["driver", "worker", "raylet", "gcs", "everything"]
 WORKER = r"ray::(LearnerTrial|ResourceTrainable)"  # between two epochs, and within one
@@ -239,7 +239,7 @@ class Search:
     @property
     def folder(self) -> Path:
         """The experiment on this machine."""
-        return local(self.place) / "x"
+        return find_local_folder(self.place) / "x"
 
     @property
     def has_begun(self) -> bool:
@@ -305,7 +305,7 @@ class Search:
         except TunerError as error:
             return {"status": f"unreadable: {error}"}
         trials = {
-            t.trial_id: (t.config, t.status, t.last_epoch, t.values("val_loss"))
+            t.trial_id: (t.config, t.status, t.last_epoch, t.list_values("val_loss"))
             for t in results.trials.values()
         }
         failed = Counter(t.error.kind for t in results.trials.values() if t.error)
@@ -496,12 +496,12 @@ class Round:
     def _pause_and_go_on(self) -> bool:
         """Ask the search to pause, and soon to go on; whether it could be asked."""
         from tuner.errors import TunerError
-        from tuner.experiment.control import control_of, request
+        from tuner.experiment.control import build_control, send_request
         from tuner.experiment.folder import ExperimentFolder
 
         try:
-            for control in map(control_of, ("pause", "go-on")):
-                request(ExperimentFolder(self.search.folder), control)
+            for control in map(build_control, ("pause", "go-on")):
+                send_request(ExperimentFolder(self.search.folder), control)
                 time.sleep(self._rng.uniform(0, 3))
         except TunerError:  # it has not begun, or is over
             return False

@@ -133,17 +133,17 @@ def computed(model: nn.Module, pixels_NHWC: np.ndarray) -> None:
 
 def compare_features(folder: Path, options: argparse.Namespace) -> bool:
     from tuner.vision import features
-    from tuner.vision.catalog import DataChoice, dataset_info, pinned
-    from tuner.vision.datasets._dataset import data_folder
+    from tuner.vision.catalog import DataChoice, load_dataset_info, pin_dataset
+    from tuner.vision.datasets._dataset import resolve_data_folder
     from tuner.vision.image_classifier import ImageClassifier
-    from tuner.vision.models._torchvisions import network
-    from tuner.vision.weights import weights_named
+    from tuner.vision.models._torchvisions import build_network
+    from tuner.vision.weights import find_weights
 
-    model = network("resnet18", 1000)
-    path = weights_named("resnet18").path
+    model = build_network("resnet18", 1000)
+    path = find_weights("resnet18").path
     path.parent.mkdir(parents=True)
     torch.save(model.state_dict(), path)
-    data, _ = pinned(DataChoice(f"folder:{folder / 'some'}", image_size=224))
+    data, _ = pin_dataset(DataChoice(f"folder:{folder / 'some'}", image_size=224))
     constants = {
         **asdict(data),
         "model": "torchvision:resnet18",
@@ -151,11 +151,11 @@ def compare_features(folder: Path, options: argparse.Namespace) -> bool:
         "train_layers": "head",
         "batch_size": 1,
     }
-    pixels_NHWC = dataset_info(data).load(data_folder(None), split_seed=0).images_NHWC
+    pixels_NHWC = load_dataset_info(data).load(resolve_data_folder(None), split_seed=0).images_NHWC
 
     def ours() -> None:
         features._kept.clear()
-        shutil.rmtree(data_folder(None) / features.STORE, ignore_errors=True)
+        shutil.rmtree(resolve_data_folder(None) / features.STORE, ignore_errors=True)
         ImageClassifier({}, constants)
 
     own, beside = in_turns(ours, lambda: computed(model, np.array(pixels_NHWC)), options.rounds)

@@ -174,14 +174,14 @@ def whole_batches(batch_size: int, seed: int):
     """The same of tuner's data path: uint8 in memory, read once a process, a batch at once."""
     import torch
 
-    from tuner.vision.batches import Batcher, image_set
+    from tuner.vision.batches import Batcher, load_image_set
     from tuner.vision.catalog import DataChoice
     from tuner.vision.epochs import plan_epoch
     from tuner.vision.recipe import Augmentation
 
     cpu = torch.device("cpu")
     plain = Augmentation()
-    images = image_set(DataChoice(EXPERIMENT), cpu)
+    images = load_image_set(DataChoice(EXPERIMENT), cpu)
     batcher = Batcher(images, dtype=torch.float32, augmentation=plain)
     train_N = images.splits["train"]
     val_N = images.splits["validation"]
@@ -191,9 +191,9 @@ def whole_batches(batch_size: int, seed: int):
             train_N, seed=seed, epoch=epoch, image_size=8, augmentation=plain, device=cpu
         )
         for start in range(0, len(train_N), batch_size):
-            yield batcher.training_batch(planned, slice(start, start + batch_size))
+            yield batcher.build_training_batch(planned, slice(start, start + batch_size))
 
-    return training, (lambda epoch: map(batcher.batch, val_N.split(125)))
+    return training, (lambda epoch: map(batcher.build_batch, val_N.split(125)))
 
 
 def train(config: dict, *, constants: dict, folder: str, data) -> None:

@@ -10,7 +10,7 @@ from tuner.experiment.files import REFITTED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.confirmation import link
 from tuner.experiment.results.results import Results
-from tuner.search.retraining import confirming_spec, refitting_spec
+from tuner.search.retraining import build_confirm_spec, build_refit_spec
 from tuner.search.run import describe
 from tuner.spec.validation import validate
 
@@ -33,7 +33,7 @@ def retrained(
     search: Results, values: list[list[float | None]], *, end: str | None = "completed"
 ) -> Results:
     """The linked confirmation: values[leader][seed]; None is a trial that failed."""
-    spec = confirming_spec(search, top=len(values), seeds=len(values[0]))
+    spec = build_confirm_spec(search, top=len(values), seeds=len(values[0]))
     ExperimentFolder(spec.folder).create(describe(spec))
     link(search, spec.name)
     writer = Writer(spec.folder)
@@ -61,7 +61,7 @@ def retrained(
 
 def refitted(search: Results, *, end: str = "completed", linked: bool = False) -> Results:
     """The refit of a search, whose trial has ended so after two epochs."""
-    spec = validate(refitting_spec(search))
+    spec = validate(build_refit_spec(search))
     ExperimentFolder(spec.folder).create(describe(spec))
     if linked:
         link(search, spec.name, REFITTED)

@@ -43,7 +43,9 @@ def record(
     events: list[dict[str, Any]] = [{"event": "experiment_started", "time": 0.0, "resumed": False}]
     for number in range(trials):
         u_D = point(rng) if point else rng.random(len(space))
-        config = {name: d.at(float(u)) for (name, d), u in zip(space.items(), u_D, strict=True)}
+        config = {
+            name: d.compute_value(float(u)) for (name, d), u in zip(space.items(), u_D, strict=True)
+        }
         trial = {"time": float(number), "trial_id": f"{number:05}"}
         events.append({"event": "trial_started", **trial, "config": config})
         reports = metrics(u_D, rng)

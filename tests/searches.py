@@ -19,7 +19,7 @@ def search_of(
     **settings: Any,
 ) -> Any:
     """A search of a strategy that ships."""
-    read = SEARCHERS.settings(strategy)(strategy=strategy, space=space, **settings)
+    read = SEARCHERS.load_settings(strategy)(strategy=strategy, space=space, **settings)
     return read.build(
         seed, objective=Objective(metric=metric, mode=mode, limits=limits), max_t=max_t
     )

@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 import httpx
 
-from tuner.service.access import Access, names_of
-from tuner.service.app import application
+from tuner.service.access import Access, list_host_names
+from tuner.service.app import create_application
 
 TOKEN = "the-token"
 HOST = "http://127.0.0.1:8642"
@@ -16,7 +16,9 @@ class Served:
     """The application of a storage; every request has the token."""
 
     def __init__(self, storage):
-        self.app = application(str(storage), Access(TOKEN, names_of("127.0.0.1"), 8642))
+        self.app = create_application(
+            str(storage), Access(TOKEN, list_host_names("127.0.0.1"), 8642)
+        )
         self.live = self.app.state.live
         self.experiments = self.app.state.experiments
 

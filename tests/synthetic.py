@@ -13,7 +13,7 @@ from tuner.experiment.events import (
     TRIAL_ENDED,
     TRIAL_STARTED,
 )
-from tuner.experiment.files import sha256_of
+from tuner.experiment.files import compute_sha256
 from tuner.experiment.journal import Journal
 from tuner.experiment.results.results import Results
 
@@ -110,7 +110,7 @@ class Writer:
 
     def journal_checkpoint(self, trial_id, epoch, path):
         name = path.relative_to(self.folder).as_posix()
-        self.add(CHECKPOINT, trial_id=trial_id, epoch=epoch, path=name, sha256=sha256_of(path))
+        self.add(CHECKPOINT, trial_id=trial_id, epoch=epoch, path=name, sha256=compute_sha256(path))
 
     def end(self, status=COMPLETED, **fields):
         self.add(EXPERIMENT_ENDED, status=status, **fields)

@@ -19,8 +19,8 @@ from pages import Page
 from tuner.experiment.events import TRIAL_STARTED
 from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import AskTell
-from tuner.service.access import Access, names_of
-from tuner.service.app import application
+from tuner.service.access import Access, list_host_names
+from tuner.service.app import create_application
 
 PAGE = Page("docs/ask_tell.md")
 TOKEN = "secret"
@@ -31,7 +31,7 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 @contextmanager
 def served(storage):
     """The URL of a server of the storage, in a thread of this process."""
-    app = application(str(storage), Access(TOKEN, names_of("127.0.0.1"), 0))
+    app = create_application(str(storage), Access(TOKEN, list_host_names("127.0.0.1"), 0))
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -103,4 +103,4 @@ def test_page_clients_survive_closed_search(here, monkeypatch):
 
 
 def started(results):
-    return [event for event in results.files.events() if event["event"] == TRIAL_STARTED]
+    return [event for event in results.files.read_events() if event["event"] == TRIAL_STARTED]

@@ -19,14 +19,14 @@ from tuner.cli.main import cli
 from tuner.cli.serve import serve
 from tuner.errors import FAILURE_KINDS
 from tuner.experiment import files, reading
-from tuner.experiment.control import requested
+from tuner.experiment.control import read_requests
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.remote import lease
 from tuner.experiment.verbs import VERBS
 from tuner.reporting import notifier
 from tuner.reporting.advice import finding
-from tuner.reporting.reference import part
+from tuner.reporting.reference import find_section
 from tuner.search import warm_start
 from tuner.service import advice, watch
 from tuner.service.api import router
@@ -124,7 +124,7 @@ def test_page_keys_and_options_exist(name):
     keys = set(re.findall(rf"`((?:{sections})\.\w+)", text))
     assert len(keys) > 4
     for key in keys:
-        assert part(key)
+        assert find_section(key)
     params = [param for command in cli.commands.values() for param in command.params]
     options = {option for param in params for option in param.opts}
     assert set(re.findall(r"--[a-z][a-z-]+", text)) <= options
@@ -142,7 +142,7 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def running(here, monkeypatch):
     """A search that runs, of which nobody awaits an answer."""
-    monkeypatch.setattr(control, "_answer", lambda *arguments: None)
+    monkeypatch.setattr(control, "_wait_for_answer", lambda *arguments: None)
     space = {"lr": "loguniform(0.0001, 1)", "batch_size": "choice([32, 64])"}
     search = {"strategy": "random", "space": space}
     writer = Writer(make_folder(here / "results/first", search=search))
@@ -162,7 +162,7 @@ def test_advice_page_has_a_row_for_every_kind():
 def test_control_page_commands_request_every_verb(running):
     for done in PAGES["control"].run_commands():
         assert "requested; the driver of first has not answered yet" in done.stdout
-    controls = [request.control.model_dump(mode="json") for request in requested(running)]
+    controls = [request.control.model_dump(mode="json") for request in read_requests(running)]
     assert {each["verb"] for each in controls} == set(VERBS)
     assert json.dumps(controls[-2]["config"]) == '{"lr": 0.02, "batch_size": 32}'
     assert controls[4]["time_budget_s"] == 7200
@@ -242,7 +242,7 @@ def test_notify_page_payload_equals_message():
     history.apply({"event": "trial_started", "time": 1.0, "config": {"lr": 0.5}, **trial})
     metrics = {"val_loss": 0.5}
     history.apply({"event": "result", "time": 2.0, "epoch": 1, "metrics": metrics, **trial})
-    sent = notifier.message_of(notifier.END, spec, history, 3.0)
+    sent = notifier.build_message(notifier.END, spec, history, 3.0)
     assert list(sent) == list(shown)
     assert list(sent["best"]) == list(shown["best"])
 

@@ -7,7 +7,7 @@ from tuner.errors import (
     SpecError,
     TunerError,
     UsageError,
-    did_you_mean,
+    suggest_similar,
     translate_error,
 )
 
@@ -74,4 +74,4 @@ def test_translate_error_passes_other_errors(snapshot):
     ],
 )
 def test_did_you_mean_matches_case_dashes_and_prefixes(name, known, near):
-    assert did_you_mean(name, known) == near
+    assert suggest_similar(name, known) == near

@@ -25,11 +25,11 @@ from tuner import load_model
 from tuner.cli import main as cli
 from tuner.cluster import connect as cluster
 from tuner.errors import CheckpointError, TunerError, UsageError
-from tuner.experiment.files import sha256_of
+from tuner.experiment.files import compute_sha256
 from tuner.experiment.journal import Journal
 from tuner.experiment.results.results import Results
 from tuner.reporting import tensorboard_server
-from tuner.reporting.terminal import status_text
+from tuner.reporting.terminal import format_status
 from tuner.search import run as driver
 from tuner.search import tune_run
 from tuner.service.api import router
@@ -91,9 +91,9 @@ def made(tmp_path_factory):
         patch.setenv("TUNER_STORAGE", str(storage))
         patch.chdir(storage)
         patch.setattr(cluster, "connect", lambda *args, **kwargs: contextlib.nullcontext())
-        patch.setattr(cluster, "slots", lambda resources: 2)
-        patch.setattr(driver, "_machine", lambda: None)
-        patch.setattr(tune_run, "tune_trainable", lambda spec: None)
+        patch.setattr(cluster, "count_slots", lambda resources: 2)
+        patch.setattr(driver, "_describe_machine", lambda: None)
+        patch.setattr(tune_run, "build_trainable", lambda spec: None)
         patch.setattr("ray.tune.run", lambda *args, search_alg, **kwargs: search_alg.suggest("a"))
         yield storage
 
@@ -172,7 +172,7 @@ def test_commands_on_arbitrary_journal_report_fault_or_output(made, data):
         lines[at] = json.dumps(data.draw(hostile.mutated(json.loads(lines[at]))))
         (made / name).write_text("".join(f"{line}\n" for line in lines))
         with contextlib.suppress(TunerError):
-            assert status_text(Results(made / "x"), now=time.time())
+            assert format_status(Results(made / "x"), now=time.time())
         assert_fault_or_output(*data.draw(st.sampled_from(SLOWER)))
         ask_for_all(made)
         for command in (*READING, *RESUMING):
@@ -226,7 +226,7 @@ def obeyed(folder):
     path = f"trials/00003/{CLIPBOARD}"
     shutil.copytree(folder / "trials/00003/checkpoints/2", folder / path)
     with Journal.open(folder) as events:
-        sha256 = sha256_of(folder / path)
+        sha256 = compute_sha256(folder / path)
         for epoch in (1, 2):
             events.append("checkpoint", trial_id="00003", epoch=epoch, path=path, sha256=sha256)
     (folder.parent / BESIDE).mkdir()
@@ -351,7 +351,7 @@ def test_checkpoint_with_code_is_refused(snapshot, with_code, command):
     for folder, trial_id in ((with_code, "00003"), (with_code.parent / "x-confirm", "00001")):
         path = folder / "trials" / trial_id / "checkpoints/2/state.pt"
         path.write_bytes(pickle.dumps({"model": Code()}, protocol=2))
-        digest = {"path": path.relative_to(folder).as_posix(), "sha256": sha256_of(path)}
+        digest = {"path": path.relative_to(folder).as_posix(), "sha256": compute_sha256(path)}
         with Journal.open(folder) as journal:
             journal.append("checkpoint", trial_id=trial_id, epoch=2, **digest)
     (with_code / "trials/00003/test.json").unlink()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tuner.errors import SpecError
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.plan import plan_of
+from tuner.spec.plan import build_plan
 from tuner.spec.strategies import SEARCHERS
-from tuner.spec.text import override, read_mapping
+from tuner.spec.text import apply_assignments, read_mapping
 from tuner.spec.validation import Machine, validate
 
 SPEC: dict[str, Any] = {
@@ -38,18 +38,18 @@ SPEC: dict[str, Any] = {
 
 @settings(max_examples=4 * settings.default.max_examples)
 @given(
-    raw=st.sampled_from(SEARCHERS.names()).flatmap(
+    raw=st.sampled_from(SEARCHERS.list_names()).flatmap(
         lambda name: hostile.mutated({**SPEC, "search": {**SPEC["search"], "strategy": name}})
     )
 )
 def test_validate_any_spec_is_planned_or_refused(raw):
     try:
-        read = override(read_mapping(json.dumps(raw)), ["max_concurrent=2"])
+        read = apply_assignments(read_mapping(json.dumps(raw)), ["max_concurrent=2"])
         spec = validate(read, machine=Machine(cpus=4, gpus=0))
     except SpecError as refused:
         assert refused.faults  # noqa: PT017 - either outcome is right
         return
-    assert plan_of(spec, here=True)
+    assert build_plan(spec, here=True)
     assert ExperimentSpec.from_text(spec.to_json()) == spec
     assert dict(ExperimentSpec.from_text(spec.to_yaml())) == dict(spec)
 
@@ -84,7 +84,7 @@ def test_read_mapping_refuses_yaml_beyond_json(snapshot, text):
     with snapshot.raises(SpecError):
         read_mapping(f"a: {text}")
     with snapshot.raises(SpecError):
-        override(SPEC, [f"training.a={text}"])
+        apply_assignments(SPEC, [f"training.a={text}"])
 
 
 @pytest.mark.parametrize("text", ["2001-01-01", "1.2.3", "1e-3x", "192.168.0.1"])

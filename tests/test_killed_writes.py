@@ -23,7 +23,7 @@ from tuner.experiment.history import fold
 from tuner.experiment.journal import Journal
 from tuner.experiment.local_sync import LocalSync
 from tuner.experiment.reading import read
-from tuner.search.resuming import Retention, assignment_of
+from tuner.search.resuming import Retention, build_assignment
 from tuner.spec.sections import Objective
 from tuner.trial import torch_compat
 from tuner.trial.checkpoints import CheckpointStore, load_state
@@ -120,7 +120,7 @@ def came_to(folder, history, trial_id):
     trial = history.trials.get(trial_id)
     if trial is None:
         return 0
-    assignment = assignment_of(ExperimentFolder(folder), trial)
+    assignment = build_assignment(ExperimentFolder(folder), trial)
     epoch = assignment.epoch
     checkpoint = assignment.checkpoint
     journaled = [record.epoch for record in trial.checkpoints if record.epoch <= trial.last_epoch]

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tuner import process
 from tuner.errors import InterruptedSearchError
-from tuner.process import lasting
+from tuner.process import ignore_stderr_errors
 
 
 def test_running_ends_thread_on_exit():
@@ -25,7 +25,7 @@ def test_running_ends_thread_on_exit():
         over.wait()
         seen.append("over")
 
-    with pytest.raises(KeyError), process.running(watch):
+    with pytest.raises(KeyError), process.run_in_thread(watch):
         raise KeyError
     thread, over = seen
     assert over == "over"
@@ -33,7 +33,7 @@ def test_running_ends_thread_on_exit():
 
 
 def test_running_accepts_finished_work():
-    with process.running(lambda over: None):
+    with process.run_in_thread(lambda over: None):
         pass
 
 
@@ -48,7 +48,7 @@ def send(number):
 def test_handled_signal_runs_handler_until_exit(number):
     seen = []
     before = signal.getsignal(number)
-    with process.handled(lambda number, frame: seen.append(number)):
+    with process.catch_signals(lambda number, frame: seen.append(number)):
         send(number)
         send(number)
     assert seen == [number, number]
@@ -59,7 +59,7 @@ def test_handled_signal_runs_handler_until_exit(number):
 def test_interrupting_keeps_ignored_signal(number, monkeypatch):
     before = signal.signal(number, signal.SIG_IGN)
     try:
-        with process.interrupting(), process.held_back():
+        with process.raise_interrupts(), process.defer_signals():
             send(number)
             assert signal.getsignal(number) is signal.SIG_IGN
     finally:
@@ -71,7 +71,7 @@ def test_interrupting_in_other_thread_changes_no_handler():
     seen = []
 
     def run():
-        with process.interrupting():
+        with process.raise_interrupts():
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=run)
@@ -85,7 +85,7 @@ def test_interrupting_raises_for_first_signal_only(snapshot, number):
     cleaned = []
 
     def work():
-        with process.interrupting():
+        with process.raise_interrupts():
             try:
                 send(number)
             finally:
@@ -101,14 +101,14 @@ def test_interrupting_raises_for_first_signal_only(snapshot, number):
 def test_interrupting_error_passes_except_exception():
     with (
         pytest.raises(InterruptedSearchError),
-        process.interrupting(),
+        process.raise_interrupts(),
         contextlib.suppress(Exception),
     ):
         send(signal.SIGTERM)
 
 
 def test_interrupting_after_no_more_ignores_signal():
-    with process.interrupting() as no_more:
+    with process.raise_interrupts() as no_more:
         no_more()
         send(signal.SIGTERM)
 
@@ -117,7 +117,7 @@ def test_held_back_signal_raises_at_end(snapshot):
     reached = []
 
     def work():
-        with process.interrupting(), process.held_back():
+        with process.raise_interrupts(), process.defer_signals():
             send(signal.SIGTERM)
             reached.append(True)
             raise RuntimeError("of what could not be left")
@@ -134,9 +134,9 @@ HOSTILE = f"a{CLIPBOARD}b\x9bc\x7fd\u202ee\ud800f\rg"
 def test_guard_removes_control_characters():
     written = io.StringIO()
     with contextlib.redirect_stdout(written), contextlib.redirect_stderr(io.StringIO()):
-        process.guard()
+        process.wrap_streams()
         guarded = sys.stdout
-        process.guard()
+        process.wrap_streams()
         assert sys.stdout is guarded
         print(f"{HOSTILE}\tä ✓", file=sys.stdout, flush=True)
         sys.stdout.writelines(["one\n", "\x1btwo\n"])
@@ -153,7 +153,7 @@ def test_text_only_has_no_byte_buffer():
 def test_console_passes_only_its_escape_sequences(guarded):
     written = io.StringIO()
     stream = process.TextOnly(written) if guarded else written
-    console = process.console(stream, force_terminal=True, color_system="standard", width=80)
+    console = process.create_console(stream, force_terminal=True, color_system="standard", width=80)
     console.print(Text(f"{CLIPBOARD}[bold]", style="red"))
     assert written.getvalue() == "\x1b[31m ]52;c;ZWNobyBoaQ==[bold]\x1b[0m\n"  # rich drops the bell
     with Live(Text(HOSTILE), console=console):
@@ -164,11 +164,11 @@ def test_console_passes_only_its_escape_sequences(guarded):
 
 WRITES = """
 import contextlib, os, sys
-from tuner.process import lasting
+from tuner.process import ignore_stderr_errors
 reader, writer = os.pipe()
 os.dup2(writer, 2)
 os.close(writer)
-with lasting() if sys.argv[1] == "lasting" else contextlib.nullcontext():
+with ignore_stderr_errors() if sys.argv[1] == "lasting" else contextlib.nullcontext():
     print("one", file=sys.stderr)
     print(os.read(reader, 100), flush=True)
     os.close(reader)
@@ -189,7 +189,7 @@ def test_lasting_ignores_closed_stderr(how, code):
 
 def test_lasting_keeps_replaced_stream(capsys):
     replaced = sys.stderr
-    with lasting():
+    with ignore_stderr_errors():
         assert sys.stderr is replaced
         print("said", file=sys.stderr)
     assert capsys.readouterr().err == "said\n"

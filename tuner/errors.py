@@ -48,17 +48,17 @@ class Fault:
     value: object = None
     choices: tuple[str, ...] = ()
 
-    def under(self, prefix: str) -> Fault:
+    def add_prefix(self, prefix: str) -> Fault:
         """This fault, seen from outside: its key below the key `prefix`."""
         return replace(self, key=".".join(filter(None, (prefix, self.key))))
 
     def __str__(self) -> str:
-        got = "" if self.value is None else f", got {_short(repr(self.value))}"
+        got = "" if self.value is None else f", got {_clip_text(repr(self.value))}"
         available = f"; available: {', '.join(self.choices)}" if self.choices else ""
-        return f"{_short(self.key)}: ".removeprefix(": ") + f"{self.rule}{got}{available}"
+        return f"{_clip_text(self.key)}: ".removeprefix(": ") + f"{self.rule}{got}{available}"
 
 
-def _short(text: str) -> str:
+def _clip_text(text: str) -> str:
     """`text`, or the beginning of what fills screens."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
@@ -154,11 +154,11 @@ def translate_error(
     except TunerError:
         raise
     except of as error:
-        text = message(error) if callable(message) else f"{message}: {reason_of(error)}"
+        text = message(error) if callable(message) else f"{message}: {describe_error(error)}"
         raise to(text) from error
 
 
-def reason_of(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """An error's message in one line, or the name of its class."""
     if isinstance(error, KeyError):
         return f"{error} is missing"
@@ -166,22 +166,24 @@ def reason_of(error: Exception) -> str:
     return " ".join(text.split()) or type(error).__name__
 
 
-def unknown(key: str, what: str, value: str, known: Iterable[str]) -> Fault:
+def build_unknown_fault(key: str, what: str, value: str, known: Iterable[str]) -> Fault:
     """The fault for a name that is not one of `known`, with the nearest known one suggested.
 
-    >>> str(unknown("search.strategy", "search", "bo", ["bayesopt", "grid"]))
+    >>> str(build_unknown_fault("search.strategy", "search", "bo", ["bayesopt", "grid"]))
     "search.strategy: unknown search 'bo'; available: bayesopt, grid"
     """
     names = tuple(sorted(set(known)))
     return Fault(
-        key, f"unknown {what} {_short(repr(value))}{did_you_mean(value, names)}", choices=names
+        key,
+        f"unknown {what} {_clip_text(repr(value))}{suggest_similar(value, names)}",
+        choices=names,
     )
 
 
-def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
+def suggest_similar(name: str, known: Iterable[str], most: int = 1) -> str:
     """A hint at those of `known` that are closest to `name` or that it begins with, or "".
 
-    >>> did_you_mean("gird", ["grid", "random"]), did_you_mean("maximize", ["max", "min"])
+    >>> suggest_similar("gird", ["grid", "random"]), suggest_similar("maximize", ["max", "min"])
     (" (did you mean 'grid'?)", " (did you mean 'max'?)")
     """
     from difflib import get_close_matches

@@ -54,12 +54,12 @@ def start_dir() -> Path:
     return Path(os.environ.get(START_DIR) or Path.cwd())
 
 
-def state_folder() -> Path:
+def find_state_folder() -> Path:
     """The folder for state that outlives a process (XDG_STATE_HOME)."""
     return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "tuner"
 
 
-def default_storage() -> str:
+def find_default_storage() -> str:
     return os.environ.get("TUNER_STORAGE") or "./results"
 
 
@@ -68,40 +68,40 @@ def is_url(storage: str | os.PathLike[str]) -> bool:
     return isinstance(storage, str) and _URL.match(storage) is not None
 
 
-def local(storage: str | os.PathLike[str]) -> Path:
+def find_local_folder(storage: str | os.PathLike[str]) -> Path:
     """The local folder of a storage: the folder itself, or the copy of a URL."""
     if not is_url(storage):
         return Path(storage).expanduser()
-    return _root() / quote(str(storage).rstrip("/"), safe="")
+    return _find_mirror_root() / quote(str(storage).rstrip("/"), safe="")
 
 
-def local_experiment(place: str) -> Path:
+def find_local_experiment(place: str) -> Path:
     """The folder on this machine of an experiment, given as a path or as URL/NAME."""
     storage, _, name = place.rpartition("/")
-    return local(storage) / name if is_url(storage) else Path(place)
+    return find_local_folder(storage) / name if is_url(storage) else Path(place)
 
 
-def url_of(path: str | os.PathLike[str]) -> str | None:
+def find_url(path: str | os.PathLike[str]) -> str | None:
     """The URL that `path` is a copy of, or lies in a copy of; None for any other path."""
     path = Path(os.path.realpath(path))
-    root = _root()
+    root = _find_mirror_root()
     if path == root or not path.is_relative_to(root):
         return None
     name, *inner = path.relative_to(root).parts
     return "/".join([unquote(name), *inner])
 
 
-def storage_of(folder: Path) -> str:
+def find_storage(folder: Path) -> str:
     """The storage that the experiment in `folder` lies in, as --storage takes it."""
     folder = folder.resolve()
-    return url_of(folder.parent) or str(folder.parent)
+    return find_url(folder.parent) or str(folder.parent)
 
 
-def shown(path: Path) -> str:
+def format_path(path: Path) -> str:
     """`path` as a user knows it: the URL, if it is a copy's."""
-    return url_of(path) or str(path)
+    return find_url(path) or str(path)
 
 
-def _root() -> Path:
+def _find_mirror_root() -> Path:
     root = os.environ.get(ROOT) or "~/.cache/tuner/remote"
     return Path(os.path.realpath(Path(root).expanduser()))

@@ -21,8 +21,8 @@ from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
-from tuner.errors import InterruptedSearchError, OutputError, reason_of
-from tuner.wording import printable_lines
+from tuner.errors import InterruptedSearchError, OutputError, describe_error
+from tuner.wording import clean_lines
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def running(watch: Callable[[threading.Event], object]) -> Iterator[None]:
+def run_in_thread(watch: Callable[[threading.Event], object]) -> Iterator[None]:
     """Within it `watch` runs in a thread of its own; it is to return once its event is set."""
     over = threading.Event()
     thread = threading.Thread(target=watch, args=(over,), daemon=True)
@@ -48,7 +48,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def handled(handler: Handler) -> Iterator[None]:
+def catch_signals(handler: Handler) -> Iterator[None]:
     """Within it `handler` takes SIGINT, SIGTERM and SIGHUP, except those that are ignored."""
     before = {}
     if threading.current_thread() is threading.main_thread():
@@ -76,7 +76,7 @@ def interrupt(number: int, frame: object) -> NoReturn:
 
 
 @contextmanager
-def interrupting() -> Iterator[Callable[[], object]]:
+def raise_interrupts() -> Iterator[Callable[[], object]]:
     """Within it the first signal raises Interrupted, and no other has an effect.
 
     Yields a function after whose call none has any: to be called before the way out. Outside of it
@@ -84,24 +84,24 @@ def interrupting() -> Iterator[Callable[[], object]]:
     """
     over: list[int] = []
 
-    def first(number: int, frame: object) -> None:
+    def interrupt_once(number: int, frame: object) -> None:
         if not over:
             over.append(number)
             interrupt(number, frame)
 
     try:
-        with handled(first):
+        with catch_signals(interrupt_once):
             yield partial(over.append, 0)
     except Interrupted as error:
         raise InterruptedSearchError(str(error), error.number) from error
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Signals that arrive within take effect at its end: for code that no error may leave."""
     arrived: list[int] = []
     try:
-        with handled(lambda number, frame: arrived.append(number)):
+        with catch_signals(lambda number, frame: arrived.append(number)):
             yield
     finally:
         if arrived:
@@ -123,19 +123,19 @@ class TextOnly:
         """Write `text`; its lines and tabs stay."""
         if self._error is not None:
             raise self._error
-        self._try(self.stream.write, printable_lines(text))
+        self._try_write(self.stream.write, clean_lines(text))
         return len(text)
 
     def flush(self) -> None:
         if self._error is None:
-            self._try(self.stream.flush)
+            self._try_write(self.stream.flush)
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write one after the other."""
         for line in lines:
             self.write(line)
 
-    def _try(self, write: Callable[..., object], *text: str) -> None:
+    def _try_write(self, write: Callable[..., object], *text: str) -> None:
         try:
             write(*text)
         except BrokenPipeError:
@@ -143,7 +143,7 @@ class TextOnly:
         except OSError as error:
             # What is left in the stream goes nowhere: the exit flushes once more
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
-            self._error = OutputError(f"cannot write the output: {reason_of(error)}")
+            self._error = OutputError(f"cannot write the output: {describe_error(error)}")
             raise self._error from None
 
     def __getattr__(self, name: str) -> Any:
@@ -152,7 +152,7 @@ class TextOnly:
         return getattr(self.stream, name)
 
 
-def guard() -> None:
+def wrap_streams() -> None:
     """Put a `TextOnly` in place of stdout and stderr, for as long as this process lives.
 
     What their encoding lacks is shown as an escape sequence.
@@ -165,7 +165,7 @@ def guard() -> None:
             setattr(sys, name, TextOnly(stream))
 
 
-def console(stream: IO[str], **options: Any) -> Console:
+def create_console(stream: IO[str], **options: Any) -> Console:
     """A Console of rich on `stream`: its own colours and moves pass, of what it shows only text."""
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
@@ -175,14 +175,14 @@ def console(stream: IO[str], **options: Any) -> Console:
             self, renderable: RenderableType, options: ConsoleOptions | None = None
         ) -> Iterable[Segment]:
             for text, style, control in super().render(renderable, options):
-                yield Segment(text if control else printable_lines(text), style, control)
+                yield Segment(text if control else clean_lines(text), style, control)
 
     file = stream.stream if isinstance(stream, TextOnly) else stream
     return TextConsole(file=file, highlight=False, markup=False, **options)
 
 
 @contextmanager
-def lasting() -> Iterator[None]:
+def ignore_stderr_errors() -> Iterator[None]:
     """Within it what stderr does not take is dropped, and no error: a search goes on without.
 
     A stderr that others have put in the place of the process's own is left as it is.

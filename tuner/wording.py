@@ -18,57 +18,61 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet may take
 _SUSPECT = re.compile(r"[^\n\t -~]+")  # control characters are among these
 
 
-def number(value: object) -> str:
+def format_number(value: object) -> str:
     """At most four significant digits.
 
-    >>> number(0.99166), number(0.0005), number(1234567.0), number(64), number("sgd")
-    ('0.9917', '0.0005', '1.235e+06', '64', 'sgd')
+    >>> [format_number(value) for value in (0.99166, 0.0005, 1234567.0, 64, "sgd")]
+    ['0.9917', '0.0005', '1.235e+06', '64', 'sgd']
     """
-    return f"{value:.4g}" if isinstance(value, float) else printable(str(value))
+    return f"{value:.4g}" if isinstance(value, float) else clean_text(str(value))
 
 
-def with_error(mean: float, standard_error: float | None) -> str:
+def format_mean(mean: float, standard_error: float | None) -> str:
     """A mean and its standard error, if it has one.
 
-    >>> with_error(0.14386, 0.00188), with_error(0.5, None)
+    >>> format_mean(0.14386, 0.00188), format_mean(0.5, None)
     ('0.1439 +- 0.0019', '0.5')
     """
-    return number(mean) if standard_error is None else f"{number(mean)} +- {standard_error:.2g}"
+    return (
+        format_number(mean)
+        if standard_error is None
+        else f"{format_number(mean)} +- {standard_error:.2g}"
+    )
 
 
-def some_of(names: Sequence[str], most: int = 3) -> str:
+def summarize_names(names: Sequence[str], most: int = 3) -> str:
     """The first of some names, and how many more there are.
 
-    >>> some_of(["a", "b"]), some_of(["a", "b", "c", "d", "e"])
+    >>> summarize_names(["a", "b"]), summarize_names(["a", "b", "c", "d", "e"])
     ('a, b', 'a, b, c and 2 more')
     """
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def amount_of(amount: float, noun: str) -> str:
+def format_amount(amount: float, noun: str) -> str:
     """An amount with its noun; of a float at most four significant digits.
 
-    >>> amount_of(1, "CPU"), amount_of(0.25, "GPU"), amount_of(12345, "epoch")
+    >>> format_amount(1, "CPU"), format_amount(0.25, "GPU"), format_amount(12345, "epoch")
     ('1 CPU', '0.25 GPUs', '12345 epochs')
     """
     shown = f"{amount:.4g}" if isinstance(amount, float) else amount
     return f"{shown} {noun}{'' if amount == 1 else 's'}"
 
 
-def devices(cpus: float, gpus: float = 0) -> str:
+def format_devices(cpus: float, gpus: float = 0) -> str:
     """CPUs and, if there are any, GPUs in words.
 
-    >>> devices(1), devices(4, 0.5)
+    >>> format_devices(1), format_devices(4, 0.5)
     ('1 CPU', '4 CPUs and 0.5 GPUs')
     """
-    return amount_of(cpus, "CPU") + (f" and {amount_of(gpus, 'GPU')}" if gpus else "")
+    return format_amount(cpus, "CPU") + (f" and {format_amount(gpus, 'GPU')}" if gpus else "")
 
 
-def size(amount: float) -> str:
+def format_size(amount: float) -> str:
     """An amount of bytes, in the unit that fits.
 
-    >>> size(900), size(1536), size(3 << 30)
+    >>> format_size(900), format_size(1536), format_size(3 << 30)
     ('900 B', '1.5 KiB', '3 GiB')
     """
     units = ["B", "KiB", "MiB", "GiB", "TiB"]
@@ -78,10 +82,10 @@ def size(amount: float) -> str:
     return f"{amount:.4g} {units[0]}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Hours, minutes and seconds, the two largest that matter.
 
-    >>> duration(7.6), duration(72), duration(3700), duration(200000)
+    >>> format_duration(7.6), format_duration(72), format_duration(3700), format_duration(200000)
     ('8s', '1m 12s', '1h 01m', '55h 33m')
     """
     minutes, s = divmod(round(max(seconds, 0)), 60)
@@ -91,10 +95,10 @@ def duration(seconds: float) -> str:
     return f"{m}m {s:02}s" if m else f"{s}s"
 
 
-def seconds(text: str) -> float:
+def parse_duration(text: str) -> float:
     """The seconds of a duration as one writes it. Raises ValueError for what is none.
 
-    >>> seconds("1h30m")
+    >>> parse_duration("1h30m")
     5400.0
     """
     parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", text)
@@ -103,18 +107,18 @@ def seconds(text: str) -> float:
     return sum(float(amount) * _UNITS[unit] for amount, unit in parts)
 
 
-def moment(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """Seconds since the epoch as a date and a time of day, here, to the minute."""
     return datetime.fromtimestamp(seconds).isoformat(" ", "minutes")
 
 
-def config_line(config: Mapping[str, Any], width: int) -> str:
+def format_config(config: Mapping[str, Any], width: int) -> str:
     """The config in at most `width` characters; whole pairs, then "..." for what is left out.
 
-    >>> config_line({"lr": 0.03125, "width": 32, "optimizer": "sgd"}, 24)
+    >>> format_config({"lr": 0.03125, "width": 32, "optimizer": "sgd"}, 24)
     'lr=0.03125 width=32 ...'
     """
-    pairs = [f"{printable(name)}={number(value)}" for name, value in config.items()]
+    pairs = [f"{clean_text(name)}={format_number(value)}" for name, value in config.items()]
     line = " ".join(pairs)
     while pairs and len(line) > width:
         pairs.pop()
@@ -124,68 +128,68 @@ def config_line(config: Mapping[str, Any], width: int) -> str:
 
 def shorten(text: str, width: int) -> str:
     """The first `width` characters of `text` on one line, "..." at the end where it is cut."""
-    line = " ".join(printable(text).split())
+    line = " ".join(clean_text(text).split())
     return line if len(line) <= width else line[: max(width - 3, 0)] + "..."
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def format_rows(rows: Sequence[Sequence[str]]) -> list[str]:
     """A line of text for each row, with the columns aligned; the rows have equally many cells.
 
-    >>> aligned([("A", "B"), ("long", "x")])
+    >>> format_rows([("A", "B"), ("long", "x")])
     ['A     B', 'long  x']
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
-def joined(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names (at least one) as one phrase of a sentence.
 
-    >>> joined(["a"]), joined(["a", "b", "c"])
+    >>> join_names(["a"]), join_names(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def printable(text: str) -> str:
+def clean_text(text: str) -> str:
     """`text` with control characters replaced by spaces, safe to print."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def no_formula(value: Any) -> Any:
+def escape_formula(value: Any) -> Any:
     """Put an apostrophe before text that a spreadsheet would run.
 
     A carriage return, which would begin a new cell, becomes a newline, which is quoted.
 
-    >>> no_formula("=1+1"), no_formula("-0.5"), no_formula(-0.5), no_formula("sgd")
+    >>> escape_formula("=1+1"), escape_formula("-0.5"), escape_formula(-0.5), escape_formula("sgd")
     ("'=1+1", '-0.5', -0.5, 'sgd')
     """
     if not isinstance(value, str):
         return value
-    runs = value.startswith(_FORMULA) and not _reads_as_number(value)
+    runs = value.startswith(_FORMULA) and not _is_number(value)
     return ("'" * runs + value).replace("\r", "\n")
 
 
-def _reads_as_number(text: str) -> bool:
+def _is_number(text: str) -> bool:
     try:
         return isfinite(float(text))
     except ValueError:
         return False
 
 
-def printable_lines(text: str) -> str:
+def clean_lines(text: str) -> str:
     """The same for text of several lines: these, and tabs, stay."""
-    return _SUSPECT.sub(lambda found: printable(found[0]), text)
+    return _SUSPECT.sub(lambda found: clean_text(found[0]), text)
 
 
-def install(extra: str) -> str:
+def suggest_install(extra: str) -> str:
     """The command that installs an extra, and keeps torch as it is."""
     hint = " (beside a CPU build of torch see docs/models.md)"
     own_build = extra in ("torchvision", "timm")
     return f"pip install -c constraints.txt 'tuner[{extra}]'{hint if own_build else ''}"
 
 
-def program() -> str:
+def find_program() -> str:
     """The command that runs this tuner: `tuner` if it is on the PATH, else its path."""
     script = Path(sys.argv[0])
     on_path = shutil.which("tuner")

@@ -16,8 +16,8 @@ import torch.multiprocessing as mp
 from benchmarks.gpu import NAME, register
 from tuner.spec.sections import Objective, Resources, Timeouts
 from tuner.trial.context import Assignment, TrialContext
-from tuner.trial.failures import failure_of
-from tuner.trial.gpus import claim
+from tuner.trial.failures import build_failure
+from tuner.trial.gpus import claim_gpu
 from tuner.trial.worker import Worker
 from tuner.vision import replica
 from tuner.vision.image_classifier import ImageClassifier
@@ -111,14 +111,14 @@ def faults(device, dry):
         try:
             worker.step()
         except RuntimeError as error:
-            yield "device-side assert: is the process spoilt", str(failure_of(error).poisoned)
+            yield "device-side assert: is the process spoilt", str(build_failure(error).poisoned)
         reason = worker.end()
         yield "what its end says", str(reason)
     with mp.get_context("spawn").Pool(PROCESSES) as pool:
         shares = pool.starmap(take, [(device, number == 0) for number in range(PROCESSES)])
     yield "four processes at a quarter, the first greedy", "; ".join(shares)
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    code = "from tuner.trial.gpus import claim; claim(1, through_torch=True)"
+    code = "from tuner.trial.gpus import claim_gpu; claim_gpu(1, through_torch=True)"
     said = subprocess.run(
         [sys.executable, "-c", code], env=hidden, capture_output=True, text=True, check=False
     )
@@ -147,7 +147,7 @@ def take(device, greedy):
     kept = []
     most = 1 << 40 if greedy and device == "cuda" else 256 << 20
     if device == "cuda":
-        claim(QUARTER, through_torch=True)
+        claim_gpu(QUARTER, through_torch=True)
     try:
         while sum(map(len, kept)) < most:
             kept.append(torch.ones(64 << 20, dtype=torch.uint8, device=device))

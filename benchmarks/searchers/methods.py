@@ -64,7 +64,7 @@ class Optuna:
                     value = self._resolved(value, f"{here}{number}", trial)
             elif isinstance(value, Normal):
                 raise NotImplementedError("Optuna has no normal domain")
-            elif hasattr(value, "at"):
+            elif hasattr(value, "compute_value"):
                 step = {} if value.step is None or value.log else {"step": value.step}
                 suggest = trial.suggest_int if value.integer else trial.suggest_float
                 if value.integer and step:
@@ -97,7 +97,7 @@ def _ours(name):
         from tuner.spec.sections import Objective
         from tuner.spec.strategies import SEARCHERS
 
-        settings = SEARCHERS.settings(chosen["strategy"])(space=space, **chosen)
+        settings = SEARCHERS.load_settings(chosen["strategy"])(space=space, **chosen)
         objective = Objective(metric="loss", mode="min")
         return settings.build(seed, objective=objective, max_t=max_t)
 

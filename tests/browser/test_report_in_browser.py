@@ -8,7 +8,7 @@ from chromium import chromium
 from stories import odd, search
 
 from tuner.experiment.results.comparison import Comparison
-from tuner.reporting.html import comparison_page, report_page, write_page
+from tuner.reporting.html import render_comparison_page, render_report_page, write_page
 from tuner.reporting.report import Report
 
 pytestmark = pytest.mark.browser
@@ -31,7 +31,7 @@ def browser():
 
 
 def open_report(browser, results):
-    open_page(browser, results.folder / "report.html", report_page(Report(results)))
+    open_page(browser, results.folder / "report.html", render_report_page(Report(results)))
 
 
 def open_page(browser, path, page):
@@ -66,7 +66,7 @@ def test_many_trials_and_odd_ones_are_drawn_too(browser, tmp_path):
 
 def test_searches_side_by_side_are_drawn(browser, tmp_path):
     results = [search(tmp_path / name, 12, seed=n) for n, name in enumerate(["a", "b"])]
-    open_page(browser, tmp_path / "page.html", comparison_page(Comparison(results)))
+    open_page(browser, tmp_path / "page.html", render_comparison_page(Comparison(results)))
     assert browser.driver.execute_script(NAMES) == ["epochs", "times", "leaders"]
     assert browser.driver.execute_script(COUNT, "#epochs .scatterlayer .trace") == 3
     browser.screenshot("comparison.png")

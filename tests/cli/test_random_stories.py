@@ -39,7 +39,7 @@ def test_answers_about_random_searches_equal_a_plain_reading(story, tmp_path_fac
         if trial.checkpoints:
             record = results.best_checkpoint(results.trial(str(n)))
             assert record.epoch == story.checkpoint(n)
-    accuracy = results.accuracy(results.best_json())
+    accuracy = results.compute_accuracy(results.describe_best())
     default = accuracy and accuracy.default
     is_compared = story.has_default and 0 in usable
     is_compared = is_compared and results.get_best_trial().config != DEFAULT

@@ -12,7 +12,7 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError
 from tuner.reporting.doctor import Finding
-from tuner.reporting.reference import part, reference
+from tuner.reporting.reference import find_section, render_reference
 from tuner.spec.code import IMAGE_CLASSIFIER
 
 
@@ -164,8 +164,8 @@ def test_validate_command_needs_no_experiment(tmp_path, monkeypatch):
 
 
 def test_spec_prints_all_or_a_part():
-    assert call("spec").stdout == f"{reference()}\n"
-    assert call("spec", "search.space").stdout == f"{part('search.space')}\n"
+    assert call("spec").stdout == f"{render_reference()}\n"
+    assert call("spec", "search.space").stdout == f"{find_section('search.space')}\n"
 
 
 FINE = Finding("machine", "memory", "8 GiB")
@@ -174,7 +174,7 @@ BROKEN = Finding("storage", "space", "none", "broken", "make room")
 
 @pytest.mark.parametrize(("findings", "code"), [([FINE], 0), ([FINE, BROKEN], 1)])
 def test_doctor_exit_code_is_1_if_broken(monkeypatch, findings, code):
-    monkeypatch.setattr("tuner.reporting.doctor.examine", lambda storage, address: findings)
+    monkeypatch.setattr("tuner.reporting.doctor.check_setup", lambda storage, address: findings)
     done = call("doctor")
     assert done.return_value == code
     assert all(finding.found in done.stdout for finding in findings)

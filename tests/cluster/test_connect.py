@@ -39,7 +39,7 @@ class FakeRay(SimpleNamespace):
         self.daemon = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL)
 
     def shutdown(self):
-        self.calls.append(("shutdown", Path(cluster.scratch_folder()).is_dir()))
+        self.calls.append(("shutdown", Path(cluster.find_scratch_folder()).is_dir()))
 
     def is_initialized(self):
         return self.connected
@@ -77,16 +77,16 @@ def test_connect_starts_and_ends_a_local_ray(play, monkeypatch):
     with cluster.connect():
         [(_, options)] = fake.calls
         assert options["address"] == "local"
-        assert options["num_cpus"] == quotas.usable_cpus()
+        assert options["num_cpus"] == quotas.count_usable_cpus()
         assert options["include_dashboard"] is False
         assert len(options["_temp_dir"]) < 30  # a socket's path has at most 107 bytes
-        folder = Path(cluster.scratch_folder())
+        folder = Path(cluster.find_scratch_folder())
         assert options["_temp_dir"] == f"{folder}/ray"
         assert folder.stat().st_mode & 0o777 == 0o700
         assert os.environ[access.TOKEN_PATH].startswith(f"{folder}/")
         assert os.environ[access.AUTH_MODE] == "token"
         deadline = time.monotonic() + 10  # for a moment a new process shows no environment
-        while not (marked := guard.marked(os.environ[guard.MARK], str(folder))):
+        while not (marked := guard.find_marked(os.environ[guard.MARK], str(folder))):
             assert time.monotonic() < deadline
         assert marked == [fake.daemon.pid]
     assert fake.calls[1:] == [("shutdown", True)]
@@ -131,10 +131,10 @@ class Played(cluster.Cluster):
     def nodes(self):
         return [Node(str(n), str(n), *offer) for n, offer in enumerate(self.offers)]
 
-    def driver(self):
+    def find_driver(self):
         return self.on
 
-    def autoscales(self, nodes):
+    def can_autoscale(self, nodes):
         return self.grows
 
     def requested(self, resources):
@@ -157,7 +157,7 @@ class Played(cluster.Cluster):
     ],
 )
 def test_slots(offers, resources, slots):
-    assert Played(*offers).slots(Resources(**resources)) == slots
+    assert Played(*offers).count_slots(Resources(**resources)) == slots
 
 
 def test_slots_waits_for_the_local_node_and_refuses_what_never_fits(snapshot):
@@ -168,9 +168,9 @@ def test_slots_waits_for_the_local_node_and_refuses_what_never_fits(snapshot):
 
     starting = Starting(joined=False)
     starting.polls = iter([[], [(0.0,)], [(2.0,)]])
-    assert starting.slots(Resources()) == 2
+    assert starting.count_slots(Resources()) == 2
     with snapshot.raises(UsageError):
-        Played((8,)).slots(Resources(cpus=1, gpus=1))
+        Played((8,)).count_slots(Resources(cpus=1, gpus=1))
 
 
 @pytest.mark.parametrize("joined", [True, False])
@@ -195,7 +195,7 @@ def cifar10(folder):
 
 def test_room_sends_the_data_set_to_new_nodes(tmp_path):
     played = Played((4,))
-    room = played.room(cifar10(tmp_path))
+    room = played.track_room(cifar10(tmp_path))
     assert room() == 4
     played.offers.append((2,))
     room.poll_s = 0
@@ -220,29 +220,29 @@ LARGE = Resources(cpus=4)
 
 
 def test_await_room_waits_only_for_a_cluster_that_autoscales(snapshot, capsys):
-    Growing([(8,)]).await_room(LARGE, None)
-    Growing([(2,)], joined=False).await_room(LARGE, None)  # `slots` refuses it
+    Growing([(8,)]).wait_for_room(LARGE, None)
+    Growing([(2,)], joined=False).wait_for_room(LARGE, None)  # `count_slots` refuses it
     assert capsys.readouterr().err == ""
     with snapshot.raises(UsageError):
-        Growing([(2,)]).await_room(LARGE, None)
+        Growing([(2,)]).wait_for_room(LARGE, None)
     growing = Growing([(2,)], [(2,)], [(2,), (8,)], autoscales=True)
-    growing.await_room(LARGE, None, poll_s=0.01)
+    growing.wait_for_room(LARGE, None, poll_s=0.01)
     assert "waiting up to 10m 00s: the cluster autoscales" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("grows", [True, False])
 def test_await_room_raises_after_its_patience(snapshot, grows):
     with snapshot.raises(UsageError):
-        Growing([(2,)], autoscales=grows).await_room(LARGE, 0.05, poll_s=0.01)
+        Growing([(2,)], autoscales=grows).wait_for_room(LARGE, 0.05, poll_s=0.01)
 
 
 def test_plan_counts_trials_or_refuses(snapshot):
     played = Played((4,), joined=False)
-    assert played.plan(build_spec(FIELDS))["at_once"] == 4
+    assert played.describe_plan(build_spec(FIELDS))["at_once"] == 4
     large = build_spec({**FIELDS, "resources": {"cpus": 5}})
     with snapshot.raises(UsageError):
-        played.plan(large)
-    assert Played((4,), joined=False, autoscales=True).plan(large)["at_once"] == 0
+        played.describe_plan(large)
+    assert Played((4,), joined=False, autoscales=True).describe_plan(large)["at_once"] == 0
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def directory(tmp_path, monkeypatch):
 
 
 def env_of(directory, *, code=True, storage=None):
-    return cluster.runtime_env(directory, storage or directory / "results", code=code)
+    return cluster.build_runtime_env(directory, storage or directory / "results", code=code)
 
 
 def test_runtime_env_sends_the_folder_without_the_results(directory):

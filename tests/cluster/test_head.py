@@ -34,22 +34,22 @@ def server(answer):
 )
 def test_head_at_rejects_other_addresses(snapshot, address):
     with snapshot.raises(UsageError):
-        head.head_at(address)
+        head.resolve_head(address)
 
 
 def test_head_at_auto_without_a_cluster_raises(snapshot, monkeypatch):
     def refuse():
         raise ConnectionError("none")
 
-    monkeypatch.setattr(ray_compat, "this_machines_cluster", refuse)
+    monkeypatch.setattr(ray_compat, "find_cluster", refuse)
     with snapshot.raises(UsageError):
-        head.head_at("auto")
+        head.resolve_head("auto")
 
 
 def test_head_at_returns_host_and_port_or_rays_cluster(monkeypatch):
-    assert head.head_at("head:6379") == "head:6379"
+    assert head.resolve_head("head:6379") == "head:6379"
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
-    assert head.head_at("auto") == "10.0.0.1:6379"
+    assert head.resolve_head("auto") == "10.0.0.1:6379"
 
 
 def test_check_head_rejects_another_server(snapshot):
@@ -88,7 +88,7 @@ def test_watch_reports_a_head_that_is_lost_for_long(error):
 
     refuses = isinstance(error, ConnectionRefusedError)
     patience = {"refused_s": 0.05 if refuses else 900, "silent_s": 900 if refuses else 0.05}
-    head.watch(
+    head.watch_head(
         "x:1", lambda: lost.append(1), threading.Event(), poll_s=0.01, connect=connect, **patience
     )
     assert (answers, lost) == ([], [1])

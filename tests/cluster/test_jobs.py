@@ -26,7 +26,7 @@ def jobs_of(*listed, **options):
     ],
 )
 def test_exit_code_of_job(status, code, exit_code):
-    assert jobs_of(details("a", status, code=code)).get("a").exit_code == exit_code
+    assert jobs_of(details("a", status, code=code)).find_job("a").exit_code == exit_code
 
 
 def test_all_lists_searches_newest_first():
@@ -35,7 +35,7 @@ def test_all_lists_searches_newest_first():
         details("other", "RUNNING", metadata={}),
         details("newer", "RUNNING", started=5000, ended=None),
         details("waits", "PENDING", started=None, ended=None),
-    ).all()
+    ).list_jobs()
     assert [job.job_id for job in listed] == ["waits", "newer", "old"]
     assert (listed[1].started, listed[1].ended, listed[1].command) == (5.0, None, "tuner run x")
     assert listed[0].status == "PENDING"
@@ -43,9 +43,9 @@ def test_all_lists_searches_newest_first():
 
 def test_get_of_unknown_job_lists_the_others(snapshot):
     with snapshot.raises(UsageError):
-        jobs_of(details("abc", "RUNNING")).get("ab")
+        jobs_of(details("abc", "RUNNING")).find_job("ab")
     with snapshot.raises(UsageError):
-        jobs_of().log("a")
+        jobs_of().read_log("a")
 
 
 def test_submit_sends_command_and_folder(tmp_path):
@@ -60,12 +60,12 @@ def test_submit_sends_command_and_folder(tmp_path):
     )
     assert call["runtime_env"]["working_dir"] == str(tmp_path)
     assert call["runtime_env"]["excludes"] == ["/results/"]
-    assert listed.get("new").command == "tuner run mine.yaml search.space.lr=uniform(0, 1)"
+    assert listed.find_job("new").command == "tuner run mine.yaml search.space.lr=uniform(0, 1)"
 
 
 def test_follow_passes_on_the_log():
     texts = []
-    job = jobs_of(details("a", "SUCCEEDED", code=0)).follow("a", texts.append)
+    job = jobs_of(details("a", "SUCCEEDED", code=0)).follow_log("a", texts.append)
     assert (texts, job.status) == (["a\n", "b\n"], "SUCCEEDED")
 
 
@@ -87,7 +87,7 @@ def test_stop_waits_for_the_end():
 @pytest.mark.parametrize("address", ["head:6379", "ray://head:10001", "http://"])
 def test_connected_rejects_other_addresses(snapshot, address):
     with snapshot.raises(UsageError):
-        jobs.connected(address).__enter__()
+        jobs.open_jobs(address).__enter__()
 
 
 class AuthenticationError(Exception):
@@ -108,7 +108,7 @@ def test_answering_says_what_to_do(monkeypatch, tmp_path, error, snapshot):
     for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with snapshot.raises(UsageError), jobs.answering(URL):
+    with snapshot.raises(UsageError), jobs.translate_ray_errors(URL):
         raise error
 
 
@@ -116,7 +116,7 @@ def test_connected_without_a_listener_raises(snapshot):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with snapshot.raises(UsageError):
-        jobs.connected(f"http://127.0.0.1:{port}").__enter__()
+        jobs.open_jobs(f"http://127.0.0.1:{port}").__enter__()
 
 
 def test_entry_rejects_files_outside_the_folder(snapshot, tmp_path):
@@ -124,7 +124,7 @@ def test_entry_rejects_files_outside_the_folder(snapshot, tmp_path):
     inner.mkdir()
     (tmp_path / "far.yaml").touch()
     (inner / "near.yaml").touch()
-    assert jobs.entry(str(inner / "near.yaml"), tmp_path) == "inner/near.yaml"
-    assert jobs.entry("digits", tmp_path) == "digits"
+    assert jobs.relativize_experiment(str(inner / "near.yaml"), tmp_path) == "inner/near.yaml"
+    assert jobs.relativize_experiment("digits", tmp_path) == "digits"
     with snapshot.raises(UsageError):
-        jobs.entry("../far.yaml", inner)
+        jobs.relativize_experiment("../far.yaml", inner)

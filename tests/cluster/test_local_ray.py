@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from tuner.cluster.local_ray import free_port, ready_workers
+from tuner.cluster.local_ray import plan_workers, reserve_port
 from tuner.spec.experiment import build_spec
 from tuner.spec.validation import Machine
 
@@ -32,11 +32,11 @@ def test_ready_workers_are_those_that_the_spec_needs(fields, workers, trains):
     values = {"name": "x", "search": {"space": space}, "num_samples": 9, **fields}
     spec = build_spec(values)
     training = ["tuner.vision.image_classifier"] if trains else []
-    assert ready_workers(spec, Machine(cpus=4, gpus=0)) == (workers, ["ray.tune", *training])
+    assert plan_workers(spec, Machine(cpus=4, gpus=0)) == (workers, ["ray.tune", *training])
 
 
 def test_free_port_is_reserved():
-    with free_port() as port:
+    with reserve_port() as port:
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", port))
         with socket.socket() as agent:
@@ -48,22 +48,22 @@ def test_free_port_is_reserved():
 def waits(*last, watches_s=1, advice=""):
     """Code that is watched while its daemon ends, and then does what the lines `last` say."""
     lines = [f"time.sleep({watches_s})", "stop()", *last]
-    return f"with watched(){advice}:\n" + "".join(f"    {line}\n" for line in lines)
+    return f"with watch_daemons(){advice}:\n" + "".join(f"    {line}\n" for line in lines)
 
 
 FOR_EVER = "time.sleep(600)"
-ADVICE = ', exit_advice(lambda: "go on with: x")'
+ADVICE = ', add_exit_advice(lambda: "go on with: x")'
 HARMLESS = waits("time.sleep(2)")
 
 # What each process does, and the name of the child that its `stop` ends
 SCENES = {
     "raylet": (waits(FOR_EVER, watches_s=2, advice=ADVICE), "raylet"),
     "gcs_server": (waits(FOR_EVER, watches_s=2, advice=ADVICE), "gcs_server"),
-    "advice fails": (waits(FOR_EVER, advice=", exit_advice(lambda: 1 / 0)" + ADVICE), "raylet"),
+    "advice fails": (waits(FOR_EVER, advice=", add_exit_advice(lambda: 1 / 0)" + ADVICE), "raylet"),
     "no stderr": (waits("sys.stderr.close()", FOR_EVER), "raylet"),
-    "at once": (f"daemon.kill()\nwith watched():\n    {FOR_EVER}", "raylet"),
+    "at once": (f"daemon.kill()\nwith watch_daemons():\n    {FOR_EVER}", "raylet"),
     "says more": (waits('sys.exit("Ray says why")'), "raylet"),
-    "an orderly end": ("with watched():\n    time.sleep(1)\nstop()\ntime.sleep(2)", "raylet"),
+    "an orderly end": ("with watch_daemons():\n    time.sleep(1)\nstop()\ntime.sleep(2)", "raylet"),
     "a child that is no daemon": (HARMLESS, "log_monitor"),
     "a child of our own": (HARMLESS, os.path.basename(sys.executable)),
 }
@@ -74,7 +74,7 @@ def start(code, daemon, folder):
     shutil.copy(shutil.which("sleep"), folder / daemon)
     before = f"""
         import subprocess, sys, time
-        from tuner.cluster.local_ray import exit_advice, watched
+        from tuner.cluster.local_ray import add_exit_advice, watch_daemons
         daemon = subprocess.Popen([{str(folder / daemon)!r}, "600"])
         stop = lambda: (daemon.kill(), daemon.wait())
     """

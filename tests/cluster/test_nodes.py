@@ -9,12 +9,12 @@ from tuner.cluster.nodes import (
     Capacity,
     Node,
     Room,
-    capacity,
+    compute_capacity,
+    describe_fit,
+    describe_ray_error,
+    find_shortage,
     has_autoscaler,
     list_nodes,
-    plan_on,
-    problem_of,
-    shortage,
 )
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Resources
@@ -40,7 +40,7 @@ NEEDED = Resources(cpus=4)
     ],
 )
 def test_capacity_fills_single_nodes_first(resources, fits):
-    assert capacity(Resources(**resources), TWO) == fits
+    assert compute_capacity(Resources(**resources), TWO) == fits
 
 
 def test_list_nodes_sorts_living_nodes_by_address(monkeypatch):
@@ -58,14 +58,14 @@ def test_list_nodes_sorts_living_nodes_by_address(monkeypatch):
 def test_plan_on_lists_nodes_with_cpus():
     fields = {"name": "x", "search": {"space": {"x": "uniform(0, 1)"}}, "num_samples": 9}
     there = [*TWO, Node("d", "d", 0.0)]
-    plan = plan_on(build_spec({**fields, "resources": {"cpus": 3}}), there)
+    plan = describe_fit(build_spec({**fields, "resources": {"cpus": 3}}), there)
     assert [(node["address"], node["trials"]) for node in plan["nodes"]] == [
         ("10.0.0.1", 1),
         ("10.0.0.2", 1),
     ]
     assert (plan["at_once"], plan["across_nodes"]) == (2, 0)
     few = build_spec({**fields, "max_concurrent": 3})
-    assert plan_on(few, there)["at_once"] == 3
+    assert describe_fit(few, there)["at_once"] == 3
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_plan_on_lists_nodes_with_cpus():
     ],
 )
 def test_problem_of_is_one_line(text, problem):
-    assert problem_of(RuntimeError(text)).startswith(problem)
+    assert describe_ray_error(RuntimeError(text)).startswith(problem)
 
 
 @pytest.mark.parametrize(("free", "is_short"), [({"CPU": 1.0}, True), ({"CPU": 2.0}, False)])
 def test_shortage_names_free_resources(free, is_short):
-    reason = shortage(Resources(cpus=2), lambda: TWO, lambda: {"a": free})
+    reason = find_shortage(Resources(cpus=2), lambda: TWO, lambda: {"a": free})
     if is_short:
         assert reason.endswith("1 node of 4 CPUs; free now: 1 node of 1 CPU")
     else:

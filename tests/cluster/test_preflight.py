@@ -15,7 +15,7 @@ import pytest
 from tuner.cluster import preflight
 from tuner.cluster.nodes import Node, Reply
 from tuner.errors import DataError, UsageError
-from tuner.experiment.storage import MISSING, marker_in
+from tuner.experiment.storage import MISSING, write_marker
 from tuner.spec.validation import validate
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.declaration import NeededData
@@ -70,7 +70,7 @@ def test_refuse_unfit_of_bucket_asks_for_access(snapshot):
 
 
 def test_check_node_writes_to_the_shared_storage(tmp_path):
-    with marker_in(tmp_path / "yet" / "to be made") as token:
+    with write_marker(tmp_path / "yet" / "to be made") as token:
         assert os.path.dirname(token) == str(tmp_path)
         assert preflight.check_node(token, "json.decoder") == ("", True)
         assert len(os.listdir(token)) == 2
@@ -94,7 +94,7 @@ class World:
         self.copied = []
 
     def run(self, nodes, function, need, method, sender=None, limit_s=None):
-        assert (function, need) == (preflight.call, NEED)
+        assert (function, need) == (preflight.run_method, NEED)
         if method == "receive":
             self.copied.append((sender, [node.node_id for node in nodes]))
         return [self.reply(node, method) for node in nodes]
@@ -118,7 +118,9 @@ class World:
 
 def distributed(world, driver="1"):
     with redirect_stderr(StringIO()) as printed:
-        preflight.distribute(world.nodes, NEED, driver=driver, run=world.run, start=world.start)
+        preflight.distribute_data(
+            world.nodes, NEED, driver=driver, run=world.run, start=world.start
+        )
     world.lines += printed.getvalue().splitlines()
     return world
 

@@ -9,11 +9,11 @@ from tuner.errors import SpecError, UsageError
 from tuner.experiment.changes import (
     CHANGES,
     Lengths,
-    changed,
-    changes_json,
-    changes_of,
+    apply_changes,
+    describe_changes,
+    find_lengths,
     has_grown,
-    lengths_of,
+    read_changes,
 )
 from tuner.experiment.history import fold
 from tuner.experiment.reading import read
@@ -32,10 +32,10 @@ EARLIER = {"was": {"num_samples": 4}, "is": {"num_samples": 8}, "epochs": None, 
     ],
 )
 def test_changes_of_damaged_changes_are_refused(snapshot, damaged):
-    assert changes_of({}, "digits") == []
-    assert changes_of({CHANGES: [EARLIER]}, "digits") == [EARLIER]
+    assert read_changes({}, "digits") == []
+    assert read_changes({CHANGES: [EARLIER]}, "digits") == [EARLIER]
     with snapshot.raises(UsageError):
-        changes_of({CHANGES: damaged}, "digits")
+        read_changes({CHANGES: damaged}, "digits")
 
 
 def test_changes_json_counts_epochs_reported_before_the_change(tmp_path, writer):
@@ -54,7 +54,7 @@ def test_changes_json_counts_epochs_reported_before_the_change(tmp_path, writer)
         {"time": between, "after_epochs": 3, **change},
     ]
     assert results.show()["changes"] == results.changes
-    assert changes_json({}, results.trials.values(), "digits") == []
+    assert describe_changes({}, results.trials.values(), "digits") == []
 
 
 @pytest.fixture
@@ -64,12 +64,14 @@ def document(tmp_path):
 
 
 def made(document, **changes):
-    return changed(document, {key.replace("__", "."): v for key, v in changes.items()}, name="x")
+    return apply_changes(
+        document, {key.replace("__", "."): v for key, v in changes.items()}, name="x"
+    )
 
 
 def faults_of(document, changes):
     with pytest.raises(SpecError) as refused:
-        changed(document, changes, name="first one")
+        apply_changes(document, changes, name="first one")
     return list(map(str, refused.value.faults))
 
 
@@ -78,7 +80,7 @@ def test_changed_makes_a_change_and_records_the_earlier_value(document):
     assert longer["spec"]["scheduler"]["max_t"] == 20
     was = {"scheduler.max_t": 10}
     now = {"scheduler.max_t": 20}
-    [change] = changes_of(longer, "x")
+    [change] = read_changes(longer, "x")
     assert change == {"time": change["time"], "was": was, "is": now, "epochs": 10}
     assert 0 < change["time"] <= time.time()
     assert document["spec"]["scheduler"]["max_t"] == 10
@@ -102,7 +104,7 @@ def test_changed_makes_a_change_and_records_the_earlier_value(document):
     ],
 )
 def test_changed_accepts_keys_that_keep_the_meaning_of_reports(document, key, value):
-    spec = build_spec(changed(document, {key: value}, name="x")["spec"])
+    spec = build_spec(apply_changes(document, {key: value}, name="x")["spec"])
     assert isinstance(spec.epochs, int)
 
 
@@ -148,7 +150,7 @@ def test_changed_with_two_bounds_needs_both_to_grow(document):
     document["spec"]["training"]["epochs"] = 10
     [fault] = faults_of(document, {"scheduler.max_t": 20})
     assert "makes no trial longer" in fault
-    both = changed(document, {"scheduler.max_t": 20, "training.epochs": 20}, name="x")
+    both = apply_changes(document, {"scheduler.max_t": 20, "training.epochs": 20}, name="x")
     assert build_spec(both["spec"]).epochs == 20
 
 
@@ -160,11 +162,11 @@ def test_changed_without_stopping_stops_nothing(document):
 
 def test_lengths_of_has_every_earlier_length(document):
     spec = build_spec(document["spec"])
-    assert lengths_of(document, spec) == Lengths(10, frozenset())
+    assert find_lengths(document, spec) == Lengths(10, frozenset())
     more = made(document, num_samples=8)
-    assert lengths_of(more, build_spec(more["spec"])) == Lengths(10, frozenset())
+    assert find_lengths(more, build_spec(more["spec"])) == Lengths(10, frozenset())
     longer = made(made(made(document, scheduler__max_t=20), num_samples=8), scheduler__max_t=30)
-    assert lengths_of(longer, build_spec(longer["spec"])) == Lengths(30, frozenset({10, 20}))
+    assert find_lengths(longer, build_spec(longer["spec"])) == Lengths(30, frozenset({10, 20}))
 
 
 def test_lengths_reopen_trials_completed_at_an_earlier_length(writer):
@@ -179,4 +181,4 @@ def test_lengths_reopen_trials_completed_at_an_earlier_length(writer):
     trials = fold(read(writer.folder), Objective(metric="val_accuracy", mode="max")).trials
     lengths = Lengths(4, frozenset({2}))
     # Not: one that was stopped, came to its own end, is of no such length, has no checkpoint
-    assert [t.trial_id for t in trials.values() if lengths.reopens(t)] == ["00000"]
+    assert [t.trial_id for t in trials.values() if lengths.should_reopen(t)] == ["00000"]

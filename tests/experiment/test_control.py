@@ -8,11 +8,11 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError, UsageError
 from tuner.experiment import control as controls
-from tuner.experiment.control import control_of, request, requested
+from tuner.experiment.control import build_control, read_requests, send_request
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.remote.lease import acquire
+from tuner.experiment.remote.lease import acquire_lease
 from tuner.experiment.remote.objects import Objects
-from tuner.places import ROOT, local
+from tuner.places import ROOT, find_local_folder
 
 SPACE = {"lr": "loguniform(0.0001, 1)", "batch_size": "choice([32, 64])", "depth": 3}
 
@@ -29,15 +29,15 @@ def driven(tmp_path):
 
 
 def test_requested_returns_requests_in_order(driven):
-    assert requested(driven) == []
-    both = control_of("pause"), control_of("num-samples", 9)
-    ids = [request(driven, control, by="ada") for control in both]
+    assert read_requests(driven) == []
+    both = build_control("pause"), build_control("num-samples", 9)
+    ids = [send_request(driven, control, by="ada") for control in both]
     assert ids == sorted(ids)
-    requests = requested(driven)
+    requests = read_requests(driven)
     assert {each.id for each in requests} == set(ids)
     assert {each.control.verb for each in requests} == {"pause", "num-samples"}
     assert {each.by for each in requests} == {"ada"}
-    assert [each.id for each in requested(driven, but={ids[0]})] == [ids[1]]
+    assert [each.id for each in read_requests(driven, but={ids[0]})] == [ids[1]]
     assert sorted(path.name for path in (driven.path / "control").iterdir()) == [
         f"{each.id}.json" for each in requests
     ]
@@ -50,13 +50,13 @@ def test_requested_ignores_other_files(driven):
     os.mkfifo(driven.path / f"control/{7:019}-{0:08x}.json")
     (driven.path / f"control/{8:019}-{0:08x}.json").symlink_to("notes.json")
     (driven.path / "control/notes.json").write_text('{"control": {"verb": "pause"}}')
-    assert requested(driven) == []
+    assert read_requests(driven) == []
 
 
 def test_request_without_a_driver_is_refused(snapshot, tmp_path, writer):
     writer.kill()
     with snapshot.raises(UsageError):
-        request(ExperimentFolder(writer.folder), control_of("pause"))
+        send_request(ExperimentFolder(writer.folder), build_control("pause"))
     assert not (tmp_path / "digits/control").exists()
 
 
@@ -69,52 +69,52 @@ def test_request_of_a_completed_search_is_refused(snapshot, tmp_path, trainable)
     writer = Writer(make_folder(tmp_path / "digits", **spec))
     writer.end()
     with snapshot.raises(UsageError):
-        request(ExperimentFolder(writer.folder), control_of("pause"))
+        send_request(ExperimentFolder(writer.folder), build_control("pause"))
 
 
 def test_request_after_the_end_is_refused(snapshot, writer):
     writer.add("experiment_ended", status="completed")
     files = ExperimentFolder(writer.folder)
     with snapshot.raises(UsageError):
-        request(files, control_of("pause"))
-    assert requested(files) == []
+        send_request(files, build_control("pause"))
+    assert read_requests(files) == []
     writer.journal.close()
 
 
 @pytest.mark.parametrize(
     "control",
     [
-        control_of("stop-trial", "00009"),
-        control_of("stop-trial", "00000"),
-        control_of("try", {"lr": 7}),
-        control_of("try", {"lr": 0.1, "batch_size": 64, "x": 1}),
-        control_of("try", {"lr": 0.1, "batch_size": 64, "depth": 4}),
-        control_of("try", {"lr": 0.6, "batch_size": 64}),
+        build_control("stop-trial", "00009"),
+        build_control("stop-trial", "00000"),
+        build_control("try", {"lr": 7}),
+        build_control("try", {"lr": 0.1, "batch_size": 64, "x": 1}),
+        build_control("try", {"lr": 0.1, "batch_size": 64, "depth": 4}),
+        build_control("try", {"lr": 0.6, "batch_size": 64}),
     ],
 )
 def test_request_invalid_control_is_refused(driven, control, snapshot):
     with snapshot.raises(UsageError, SpecError):
-        request(driven, control)
-    assert requested(driven) == []
+        send_request(driven, control)
+    assert read_requests(driven) == []
 
 
 def test_request_cannot_remove_the_only_limit(snapshot, tmp_path):
     writer = Writer(make_folder(tmp_path / "digits", num_samples=None, time_budget_s=60))
     with snapshot.raises(UsageError):
-        request(ExperimentFolder(writer.folder), control_of("time-budget", None))
+        send_request(ExperimentFolder(writer.folder), build_control("time-budget", None))
     writer.journal.close()
 
 
 def test_request_in_a_store_is_an_object(tmp_path, monkeypatch):
     monkeypatch.setenv(ROOT, str(tmp_path / "copies"))
     url = f"memory://{uuid4().hex}/runs"
-    here = ExperimentFolder(make_folder(local(url) / "digits"))
+    here = ExperimentFolder(make_folder(find_local_folder(url) / "digits"))
     objects = Objects(f"{url}/digits")
     objects.upload(here.path / "experiment.json", "experiment.json")
-    acquire(objects, lambda: 0, warn=print)
-    request_id = request(here, control_of("pause"))
-    assert objects.names(controls.FOLDER) == [f"control/{request_id}.json"]
+    acquire_lease(objects, lambda: 0, warn=print)
+    request_id = send_request(here, build_control("pause"))
+    assert objects.list_names(controls.FOLDER) == [f"control/{request_id}.json"]
     assert not (here.path / "control").exists()
     monkeypatch.setenv(ROOT, str(tmp_path / "copies elsewhere"))
-    [requests] = requested(ExperimentFolder(local(url) / "digits"))
-    assert (requests.id, requests.control) == (request_id, control_of("pause"))
+    [requests] = read_requests(ExperimentFolder(find_local_folder(url) / "digits"))
+    assert (requests.id, requests.control) == (request_id, build_control("pause"))

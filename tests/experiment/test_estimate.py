@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_stories import worth
 
-from tuner.experiment.estimate import Curve, curve_of
+from tuner.experiment.estimate import Curve, build_curve
 from tuner.spec.sections import Objective
 
 LOSS, LUCKY = Objective(), Objective(choose="best_epoch")
@@ -13,7 +13,7 @@ LOSSES = st.lists(st.integers(0, 50).map(lambda value: value / 10), min_size=1, 
 
 
 def curve(losses, objective=LOSS):
-    return curve_of(enumerate(losses, 1), objective)
+    return build_curve(enumerate(losses, 1), objective)
 
 
 @given(losses=LOSSES)
@@ -72,7 +72,7 @@ def test_losses_that_are_not_finite_are_passed_over():
 @given(losses=LOSSES, kept=st.sets(st.integers(1, 45)))
 def test_best_of_some_epochs_is_the_named_or_the_best_of_them(losses, kept):
     named = curve(losses)
-    best = named.best_of(kept)
+    best = named.choose_epoch(kept)
     among = sorted(kept & {*range(1, len(losses) + 1)})
     if named.epoch in kept or not among:
         assert best == (named.epoch if among else None)

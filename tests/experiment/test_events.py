@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.experiment.events import fault_of, owner_in_words, this_owner
+from tuner.experiment.events import build_owner, find_fault, format_owner
 
 WHEN = {"time": 1.0}
 OF_TRIAL = WHEN | {"trial_id": "00001"}
@@ -39,13 +39,13 @@ FIELDS = {field for event in GOOD for field in event} | {"seed"}
 
 @pytest.mark.parametrize("event", GOOD, ids=lambda event: event["event"])
 def test_fault_of_a_valid_event_is_none(event):
-    assert fault_of(event) is None
+    assert find_fault(event) is None
 
 
 @pytest.mark.parametrize("event", GOOD[:-1], ids=lambda event: event["event"])
 def test_fault_of_a_missing_field_names_it(event):
     for field in event:
-        fault = fault_of({key: value for key, value in event.items() if key != field})
+        fault = find_fault({key: value for key, value in event.items() if key != field})
         assert field in fault
 
 
@@ -85,7 +85,7 @@ def test_fault_of_a_missing_field_names_it(event):
     ],
 )
 def test_fault_of_a_wrong_value_names_the_field(number, field, value):
-    fault = fault_of(GOOD[number] | {field: value})
+    fault = find_fault(GOOD[number] | {field: value})
     assert f"`{field}`" in fault
 
 
@@ -93,14 +93,14 @@ def test_fault_of_endlessly_nested_values():
     deep: list = []
     for _ in range(100_000):
         deep = [deep]
-    assert fault_of(GOOD[1] | {"config": {"x": deep}}) is not None
-    assert fault_of(GOOD[2] | {"epoch": deep}) is not None
-    assert fault_of(deep) is not None
+    assert find_fault(GOOD[1] | {"config": {"x": deep}}) is not None
+    assert find_fault(GOOD[2] | {"epoch": deep}) is not None
+    assert find_fault(deep) is not None
 
 
 @given(st.sampled_from(GOOD), st.dictionaries(st.sampled_from(sorted(FIELDS)), VALUES))
 def test_fault_of_never_raises(good, changes):
-    fault = fault_of(good | changes)
+    fault = find_fault(good | changes)
     needed = ["error"] if changes.get("status") == "failed" else []
     assert fault is None or any(f"`{field}`" in fault for field in [*changes, *needed])
 
@@ -109,5 +109,5 @@ def test_owner_in_words_of_a_dead_process():
     dead = subprocess.Popen(["true"])
     dead.wait()
     for pid in (dead.pid, 10**30):
-        words = owner_in_words(this_owner() | {"pid": pid})
-        assert words == owner_in_words(None) == "another driver that has just started"
+        words = format_owner(build_owner() | {"pid": pid})
+        assert words == format_owner(None) == "another driver that has just started"

@@ -15,20 +15,20 @@ from tuner.experiment.files import (
     EXPERIMENT,
     JOURNAL,
     LARGEST,
+    compute_sha256,
     create_file,
-    inside,
     open_plain,
     read_json,
     read_object,
     read_plain,
     replace_file,
-    sha256_of,
+    resolve_path,
     write_file,
 )
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal, is_locked
 from tuner.experiment.reading import Tail, read
-from tuner.experiment.results.confirmation import record_test, renamed
+from tuner.experiment.results.confirmation import record_test, rename_experiment
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import CheckpointRecord
@@ -113,7 +113,7 @@ TEST = "trials/00001/test.json"
         (EXPERIMENT, lambda folder: folder.write(EXPERIMENT, {})),
         ("control", lambda folder: folder.create_file("control/1.json", {})),
         *((part, lambda folder: folder.write(TEST, {})) for part in ("trials", TEST)),
-        ("trials/00001", lambda folder: folder.make_folder(folder.path / "trials/00001/files")),
+        ("trials/00001", lambda folder: folder.create_folder(folder.path / "trials/00001/files")),
         ("trials/00001", lambda folder: folder.remove_file("trials/00001/checkpoints")),
     ],
 )
@@ -144,8 +144,8 @@ def test_links_and_pipes_elsewhere_lock_no_experiment(folder, make, name):
     experiment = ExperimentFolder(folder)
     experiment.create_file("control/1.json", {})
     experiment.remove_file("trials/00001/checkpoints")
-    assert experiment.sizes()
-    described = renamed(Described(folder), "y")
+    assert experiment.list_sizes()
+    described = rename_experiment(Described(folder), "y")
     assert described.name == "y"
     assert os.path.lexists(described.files.path / name)
     described.files.remove(warn=print)
@@ -203,15 +203,15 @@ def test_write_file_replaces_only_plain_files(snapshot, tmp_path, kind):
 def test_checkpoint_refuses_altered_files(snapshot, tmp_path):
     path = tmp_path / "state.pt"
     path.write_bytes(b"weights")
-    record = CheckpointRecord(3, "state.pt", sha256_of(path))
-    checkpoint = ExperimentFolder(tmp_path).checkpoint(record, "00001")
+    record = CheckpointRecord(3, "state.pt", compute_sha256(path))
+    checkpoint = ExperimentFolder(tmp_path).fetch_checkpoint(record, "00001")
     assert (checkpoint.path, checkpoint.epoch) == (path, 3)
     path.write_bytes(b"other")
     with snapshot.raises(CheckpointError):
-        ExperimentFolder(tmp_path).checkpoint(record, "00001")
+        ExperimentFolder(tmp_path).fetch_checkpoint(record, "00001")
     path.unlink()
     with snapshot.raises(CheckpointError):
-        ExperimentFolder(tmp_path).checkpoint(record, "00001")
+        ExperimentFolder(tmp_path).fetch_checkpoint(record, "00001")
 
 
 @pytest.mark.parametrize(
@@ -222,14 +222,14 @@ def test_inside_refuses_paths_that_lead_out(snapshot, tmp_path, name):
     (folder / "trials").mkdir(parents=True)
     (folder / "out").symlink_to(tmp_path)
     with snapshot.raises(CheckpointError):
-        inside(folder, name)
+        resolve_path(folder, name)
 
 
 @given(name=st.text(min_size=1))
 def test_inside_result_is_below_the_folder(tmp_path_factory, name):
     folder = tmp_path_factory.getbasetemp()
     try:
-        path = inside(folder, name)
+        path = resolve_path(folder, name)
     except CheckpointError:
         return
     assert path.resolve().is_relative_to(folder.resolve())
@@ -256,7 +256,9 @@ def lay(folder, files):
     ],
 )
 def test_sha256_of_a_folder_changes_with_its_files(tmp_path, changed):
-    assert sha256_of(lay(tmp_path / "x", FILES)) != sha256_of(lay(tmp_path / "y", changed))
+    assert compute_sha256(lay(tmp_path / "x", FILES)) != compute_sha256(
+        lay(tmp_path / "y", changed)
+    )
 
 
 @pytest.mark.parametrize("target", ["/etc/hostname", "nowhere", "."])
@@ -265,13 +267,13 @@ def test_sha256_of_links_is_refused(snapshot, tmp_path, target):
     (tmp_path / "link").symlink_to(target)
     for path in (tmp_path / "link", tmp_path):
         with snapshot.raises(CheckpointError):
-            sha256_of(path)
+            compute_sha256(path)
 
 
 def test_sha256_of_a_pipe_is_refused(snapshot, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with snapshot.raises(CheckpointError):
-        sha256_of(tmp_path)
+        compute_sha256(tmp_path)
 
 
 def test_create_file_succeeds_if_the_answer_to_a_link_is_lost(tmp_path, monkeypatch):

@@ -76,7 +76,7 @@ def test_document_damaged_is_refused(tmp_path, content, snapshot):
     if content is not None:
         path.write_bytes(content)
     with snapshot.raises(UsageError) as caught:
-        ExperimentFolder(tmp_path).document()
+        ExperimentFolder(tmp_path).read_document()
     assert os.fspath(path) in str(caught.value)
 
 
@@ -107,20 +107,20 @@ def test_remove_deletes_everything(snapshot, tmp_path, writer):
     with snapshot.raises(UsageError):
         ExperimentFolder(writer.folder).remove(warn=print)
     writer.end()
-    assert ExperimentFolder(writer.folder).sizes()["trials/00000/checkpoints/1/state.pt"] == 7
+    assert ExperimentFolder(writer.folder).list_sizes()["trials/00000/checkpoints/1/state.pt"] == 7
     ExperimentFolder(writer.folder).remove(warn=print)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_mark_changes_with_journal_and_documents(tmp_path):
     folder = ExperimentFolder(make_folder(tmp_path / "x"))
-    marks = [folder.mark()]
+    marks = [folder.compute_fingerprint()]
     writer = Writer(folder.path)
-    marks.append(folder.mark())
+    marks.append(folder.compute_fingerprint())
     writer.trial(0, [0.5])
-    marks.append(folder.mark())
+    marks.append(folder.compute_fingerprint())
     folder.write("labels.json", {"tags": [], "note": "a"})
-    marks.append(folder.mark())
+    marks.append(folder.compute_fingerprint())
     assert len(set(marks)) == 4
-    assert folder.mark() == marks[-1]
+    assert folder.compute_fingerprint() == marks[-1]
     writer.end()

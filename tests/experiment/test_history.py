@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import OWNER, START, Clock
 
-from tuner.experiment.estimate import Curve, curve_of
+from tuner.experiment.estimate import Curve, build_curve
 from tuner.experiment.history import History, fold
 from tuner.experiment.trials import Best, CheckpointRecord, Report, TrialError
 from tuner.spec.sections import Objective
@@ -47,7 +47,7 @@ def test_settle_keeps_best_and_last_report():
     story = events(BEGIN, start(1), *reports, ("checkpoint", 1, {"epoch": 1} | path))
     history = fold(story, LOSS)
     before = history.trials["00001"].best
-    history.settle("00001")
+    history.compact_trial("00001")
     (trial,) = history.trials.values()
     assert [(r.epoch, r.metrics["loss"]) for r in trial.results] == [(2, 0.2), (4, 0.3)]
     assert (trial.best, trial.last_epoch, trial.checkpoints) == (before, 4, [])
@@ -85,9 +85,9 @@ def test_fold_records_a_complete_trial():
     assert (trial.status, trial.error, trial.origin, trial.seed) == ("completed", None, "given", 5)
     assert (trial.started, trial.ended, trial.duration_s) == (START + 2, START + 6, 4)
     assert trial.last_epoch == 2
-    assert trial.values("loss") == [(1, 0.5), (2, 0.4)]
-    assert trial.report_at(2) == trial.results[1]
-    assert trial.report_at(3) is None
+    assert trial.list_values("loss") == [(1, 0.5), (2, 0.4)]
+    assert trial.find_report(2) == trial.results[1]
+    assert trial.find_report(3) is None
 
 
 def test_fold_continues_trials_after_a_resume():
@@ -139,7 +139,7 @@ def test_checkpoint_metrics_correct_a_repeated_epoch():
         ACC,
     )
     trial = history.trials["00001"]
-    assert trial.values("acc") == [(1, 0.5), (2, 0.6)]
+    assert trial.list_values("acc") == [(1, 0.5), (2, 0.6)]
     assert trial.best == Best(0.6, "00001", 2, 0.6)
     assert history.best == Best(0.7, "00002", 1, 0.7)
 
@@ -216,15 +216,15 @@ def test_best_is_the_best_trial_by_the_reports_that_count(objective, stories):
     worths = [trial.best.estimate for trial in usable if trial.best]
     assert (history.best and history.best.estimate) == (max(worths) if worths else None)
     for trial in history.trials.values():
-        curve = curve_of(trial.values_within(objective), objective)
+        curve = build_curve(trial.list_counted_values(objective), objective)
         named = trial.best and (trial.best.epoch, -trial.best.value, -trial.best.estimate)
         assert (named or (None, None, None)) == (curve.epoch, curve.loss, curve.estimate)
     if history.best:
         trial = history.trials[history.best.trial_id]
         assert trial.best == history.best
-        assert (history.best.epoch, history.best.value) in trial.values("acc")
+        assert (history.best.epoch, history.best.value) in trial.list_values("acc")
     for trial in history.trials.values():
-        beyond = bool(objective.limits and trial.values("acc")) and trial.best is None
+        beyond = bool(objective.limits and trial.list_values("acc")) and trial.best is None
         assert trial.is_beyond(objective) == beyond
 
 
@@ -259,7 +259,7 @@ def test_summary_counts_a_reopened_trial_by_its_journaled_status():
     history.reopen("00003")
     history.apply(events(end(3, "stopped"))[0])
     assert +history.counts == {"interrupted": 1, "running": 1, "stopped": 1}
-    counts = history.summary(None)["counts"]
+    counts = history.summarize(None)["counts"]
     assert {status: count for status, count in counts.items() if count} == {
         "completed": 1,
         "running": 1,

@@ -17,10 +17,10 @@ from tuner.experiment.events import (
     EXPERIMENT_STARTED,
     RESULT,
     TRIAL_STARTED,
-    this_owner,
+    build_owner,
 )
 from tuner.experiment.files import JOURNAL
-from tuner.experiment.journal import Journal, is_locked, steady_clock
+from tuner.experiment.journal import Journal, is_locked, start_clock
 from tuner.experiment.reading import read
 
 
@@ -135,7 +135,7 @@ def test_append_refuses_what_nobody_could_read(tmp_path):
 
 def test_open_held_journal_names_the_holder(snapshot, tmp_path):
     with Journal.open(tmp_path) as journal:
-        journal.append(EXPERIMENT_STARTED, resumed=False, owner=this_owner())
+        journal.append(EXPERIMENT_STARTED, resumed=False, owner=build_owner())
         assert is_locked(tmp_path)
         rf"another driver: pid {os.getpid()} on {socket.gethostname()}, since 20\d\d-"
         with snapshot.raises(UsageError):
@@ -201,12 +201,12 @@ def test_append_after_another_writer_is_refused(snapshot, tmp_path, monkeypatch)
 def test_steady_clock_ignores_changes_of_the_machines_time():
     shown = [1000.0]
     passed = [50.0]
-    clock = steady_clock(now=lambda: shown[0], elapsed=lambda: passed[0])
+    clock = start_clock(now=lambda: shown[0], elapsed=lambda: passed[0])
     assert clock() == 1000.0
     shown[0] = -9e9
     passed[0] = 70.0
     assert clock() == 1020.0
-    resumed = steady_clock(not_before=1020.0, now=lambda: shown[0], elapsed=lambda: passed[0])
+    resumed = start_clock(not_before=1020.0, now=lambda: shown[0], elapsed=lambda: passed[0])
     assert resumed() == 1020.0
 
 

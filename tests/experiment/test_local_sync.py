@@ -52,7 +52,7 @@ def test_flush_syncs_before_it_removes(folder, forced):
     with Journal.open(folder) as journal:
         begin(journal)
         forced.clear()
-        sync.saved(new)
+        sync.notify_saved(new)
         sync.remove(old.parent)
         assert old.exists()
         sync.flush(journal)
@@ -72,7 +72,7 @@ def test_flush_on_a_failing_disk_removes_nothing(snapshot, folder, monkeypatch):
     old = checkpoint(folder, 1)
     new = checkpoint(folder, 2)
     with Journal.open(folder) as journal:
-        sync.saved(new)
+        sync.notify_saved(new)
         sync.remove(old.parent)
         monkeypatch.setattr(os, "fsync", refuse)
         with snapshot.raises(StorageError):
@@ -92,7 +92,10 @@ def test_running_syncs_a_single_line(folder, forced, monkeypatch):
         fsync(fd)
         done.set()
 
-    with Journal.open(folder) as journal, LocalSync(folder, every_s=0.01).running(journal, print):
+    with (
+        Journal.open(folder) as journal,
+        LocalSync(folder, every_s=0.01).keep_synced(journal, print),
+    ):
         monkeypatch.setattr(os, "fsync", note)
         begin(journal)
         assert done.wait(PATIENCE_S)
@@ -109,7 +112,7 @@ def test_running_notices_a_moved_folder(folder, vanish):
 
     with (
         Journal.open(folder) as journal,
-        LocalSync(folder, every_s=0.01).running(journal, on_error),
+        LocalSync(folder, every_s=0.01).keep_synced(journal, on_error),
     ):
         begin(journal)
         vanish(folder)

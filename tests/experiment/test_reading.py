@@ -83,7 +83,7 @@ def test_read_of_a_failing_disk_raises_journal_errors(snapshot, story, monkeypat
     with Journal.open(folder) as journal, monkeypatch.context() as patch:
         for module in (journal_module, reading):
             patch.setattr(module, "open_journal", FailingDisk)
-        for events in (journal.earlier(), read(folder)):
+        for events in (journal.read_earlier(), read(folder)):
             assert next(events)["event"] == EXPERIMENT_STARTED
             with snapshot.raises(JournalError):
                 next(events)

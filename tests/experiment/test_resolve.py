@@ -8,7 +8,7 @@ import pytest
 from synthetic import make_folder, read_document
 
 from tuner.errors import SpecError, UsageError
-from tuner.experiment.resolve import describe, load_experiment, names, resolve
+from tuner.experiment.resolve import describe, list_experiment_names, load_experiment, resolve
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.experiment import build_spec
 from tuner.spec.validation import validate
@@ -65,7 +65,7 @@ def test_resolve_fault_names_the_file_or_the_command_line(snapshot, tmp_path):
 def test_shipped_experiments_are_valid(name, tmp_path):
     experiment = load_experiment(name, tmp_path)
     assert experiment.name == name
-    assert name in names(tmp_path)
+    assert name in list_experiment_names(tmp_path)
     assert validate(experiment.raw, machine=None).trials
 
 
@@ -76,7 +76,9 @@ def test_load_experiment_prefers_the_working_directory(tmp_path):
     assert build_spec(load_experiment("digits", tmp_path).raw).num_samples == 2
     assert load_experiment("mine", tmp_path).name == "mine"
     assert load_experiment("cifar10_net", tmp_path).name == "cifar10_net"
-    assert {"cifar10_net", "cifar10_resnet", "digits", "mine"} <= set(names(tmp_path))
+    assert {"cifar10_net", "cifar10_resnet", "digits", "mine"} <= set(
+        list_experiment_names(tmp_path)
+    )
 
 
 def test_load_experiment_reads_files_and_functions(tmp_path):
@@ -161,6 +163,6 @@ def test_describe_reads_docstrings_without_running_code(tmp_path):
     (folder / "broken.py").write_text("def (")
     (folder / "binary.py").write_bytes(b"\0\xff")
     described = describe(tmp_path)
-    assert [*described] == names(tmp_path)
+    assert [*described] == list_experiment_names(tmp_path)
     assert (described["mine"], described["broken"], described["binary"]) == ("My search.", "", "")
     assert described["digits"].startswith("A small CNN")

@@ -5,10 +5,10 @@ from tuner.experiment.events import (
     CONTROL,
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
-    fault_of,
+    find_fault,
 )
 from tuner.experiment.history import History
-from tuner.experiment.steered import LATEST, Requested, answers_of, present
+from tuner.experiment.steered import LATEST, Requested, apply_controls, collect_answers
 
 OWNER = {"host": "h", "pid": 1, "started": 1.0}
 START = {"event": EXPERIMENT_STARTED, "time": 1.0, "resumed": False, "owner": OWNER}
@@ -18,7 +18,7 @@ END = {"event": EXPERIMENT_ENDED, "time": 9.0, "status": COMPLETED, "reason": "f
 def control(number, verb, *, refused=None, **values):
     event = {"event": CONTROL, "time": 2.0, "id": f"{number}", "control": {"verb": verb, **values}}
     event |= {"by": "ada"} | ({"refused": refused} if refused else {})
-    assert fault_of(event) is None
+    assert find_fault(event) is None
     return event
 
 
@@ -74,9 +74,9 @@ def test_tries_wait_until_their_trials_begin():
     earlier = [control(n, "try", config={"lr": n}) for n in (1, 2)]  # of a version that names none
     later = [{**control(n, "try", config={"lr": n}), "trial_id": f"{n:05}"} for n in (5, 6, 7)]
     state = steered(*earlier, *later)
-    assert [each.config["lr"] for each in state.waiting([])] == [1, 2, 5, 6, 7]
-    assert [each.config["lr"] for each in state.waiting(["00002", "00006"])] == [2, 5, 7]
-    assert list(state.waiting(["00002", "00003", "00005", "00006", "00007"])) == []
+    assert [each.config["lr"] for each in state.list_waiting([])] == [1, 2, 5, 6, 7]
+    assert [each.config["lr"] for each in state.list_waiting(["00002", "00006"])] == [2, 5, 7]
+    assert list(state.list_waiting(["00002", "00003", "00005", "00006", "00007"])) == []
 
 
 def test_present_applies_controls_once():
@@ -87,13 +87,13 @@ def test_present_applies_controls_once():
         control(4, "time-budget", time_budget_s=None),
     ]
     document = {"format": 1, "spec": {"num_samples": 4, "seed": 1}}
-    now = present(document, answers_of(events))
+    now = apply_controls(document, collect_answers(events))
     assert now["spec"] == {"num_samples": 9, "seed": 1, "time_budget_s": None}
     assert document["spec"] == {"num_samples": 4, "seed": 1}
-    assert present(now, answers_of(events)) == now
+    assert apply_controls(now, collect_answers(events)) == now
     extended = {**now, "spec": {**now["spec"], "num_samples": 12}}  # as a resume writes it
-    assert present(extended, answers_of(events))["spec"]["num_samples"] == 12
+    assert apply_controls(extended, collect_answers(events))["spec"]["num_samples"] == 12
     later = [*events, control(5, "num-samples", num_samples=3)]
-    assert present(extended, answers_of(later))["spec"]["num_samples"] == 3
-    assert present(document, []) == document
-    assert LATEST not in present(document, [])
+    assert apply_controls(extended, collect_answers(later))["spec"]["num_samples"] == 3
+    assert apply_controls(document, []) == document
+    assert LATEST not in apply_controls(document, [])

@@ -8,11 +8,11 @@ from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.storage import (
     MISSING,
-    experiment_folders,
     find_experiment,
-    free_name,
-    marker_in,
-    why_not_shared,
+    find_experiment_folders,
+    find_free_name,
+    find_sharing_fault,
+    write_marker,
 )
 
 
@@ -40,28 +40,28 @@ def test_experiment_folders_and_free_name_look_at_what_is_there(tmp_path):
     (tmp_path / "notes").mkdir()
     (tmp_path / "file").write_text("")
     (tmp_path / "dir" / EXPERIMENT).mkdir(parents=True)
-    assert list(experiment_folders(tmp_path)) == [folder]
-    assert list(experiment_folders(tmp_path / "none")) == []
-    assert free_name("digits", tmp_path / "none") == "digits"
+    assert list(find_experiment_folders(tmp_path)) == [folder]
+    assert list(find_experiment_folders(tmp_path / "none")) == []
+    assert find_free_name("digits", tmp_path / "none") == "digits"
     (tmp_path / "digits-2").symlink_to("nowhere")
-    assert free_name("digits", tmp_path) == "digits-3"
+    assert find_free_name("digits", tmp_path) == "digits-3"
 
 
 def test_why_not_shared_answers_a_marker(tmp_path):
-    with marker_in(tmp_path / "yet" / "to be made") as token:
+    with write_marker(tmp_path / "yet" / "to be made") as token:
         assert os.path.dirname(token) == str(tmp_path)
-        assert why_not_shared(token) == ""
+        assert find_sharing_fault(token) == ""
         assert len(os.listdir(token)) == 2
-    assert why_not_shared(token) == MISSING
+    assert find_sharing_fault(token) == MISSING
 
 
 def test_why_not_shared_in_an_object_store():
     url = f"memory://{uuid4().hex}/runs"
-    with marker_in(url) as token:
+    with write_marker(url) as token:
         assert token.startswith(f"{url}/.tuner-shared-")
-        assert why_not_shared(token) == ""
-        assert len(Objects(token).names()) == 2
+        assert find_sharing_fault(token) == ""
+        assert len(Objects(token).list_names()) == 2
         Objects(token).write("driver", b"another")
-        assert why_not_shared(token) == MISSING
-    assert Objects(url).names() == []
-    assert why_not_shared(token).startswith(f"{MISSING}: ")
+        assert find_sharing_fault(token) == MISSING
+    assert Objects(url).list_names() == []
+    assert find_sharing_fault(token).startswith(f"{MISSING}: ")

@@ -9,8 +9,8 @@ from tuner.experiment.trials import (
     Run,
     TrialError,
     TrialRecord,
-    expected_gain,
-    failures_by_cause,
+    estimate_gain,
+    group_failures,
 )
 from tuner.spec.sections import Objective
 
@@ -26,7 +26,7 @@ def test_failures_by_cause_puts_the_most_frequent_first():
         TrialRecord(f"{number:05}", 0.0, error=error and TrialError(*error))
         for number, error in enumerate(errors)
     ]
-    causes = failures_by_cause(trials)
+    causes = group_failures(trials)
     assert [(cause.message, [t.trial_id for t in failed]) for cause, failed in causes.items()] == [
         ("b, line #", ["00001", "00003"]),
         ("a", ["00000"]),
@@ -52,22 +52,22 @@ def test_expected_gain_is_the_excess_of_the_leaders_over_the_next(mode, sign):
     objective = Objective(metric="m", mode=mode)
     values = [sign * value for value in (0.1, 0.2, 0.3, 0.4, 0.45)]
     trials = ended([*values, *[sign * 0.9] * 15])  # half an hour: three times as much in another
-    gain = expected_gain(trials, objective)
+    gain = estimate_gain(trials, objective)
     assert gain == pytest.approx(0.2 * log(3))
-    assert expected_gain(trials[:19], objective) is None
-    assert expected_gain(ended([*values, *[None] * 15]), objective) == gain
+    assert estimate_gain(trials[:19], objective) is None
+    assert estimate_gain(ended([*values, *[None] * 15]), objective) == gain
     running = ended([sign * -9.0] * 3, status="running")
-    assert expected_gain([*trials, *running], objective) == gain
+    assert estimate_gain([*trials, *running], objective) == gain
 
 
 def test_expected_gain_counts_the_time_in_which_trials_ran():
     objective = Objective(metric="m", mode="min")
     values = [0.1, 0.2, 0.3, 0.4, 0.45, *[0.9] * 15]
     at_once = ended(values[:10], seconds=180.0) + ended(values[10:], seconds=180.0)
-    assert expected_gain(at_once, objective) == pytest.approx(0.2 * log(3))
+    assert estimate_gain(at_once, objective) == pytest.approx(0.2 * log(3))
     late = ended(values)
     late[7].runs[0] = Run(1e6, 1e6 + 90.0)  # after a pause
-    assert expected_gain(late, objective) == pytest.approx(0.2 * log(3))
-    assert expected_gain(ended([0.5] * 20), objective) == 0.0
-    assert expected_gain(ended([None] * 20), objective) is None
-    assert expected_gain(ended([0.5] * 20, seconds=0.0), objective) is None
+    assert estimate_gain(late, objective) == pytest.approx(0.2 * log(3))
+    assert estimate_gain(ended([0.5] * 20), objective) == 0.0
+    assert estimate_gain(ended([None] * 20), objective) is None
+    assert estimate_gain(ended([0.5] * 20, seconds=0.0), objective) is None

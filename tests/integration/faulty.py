@@ -172,7 +172,7 @@ class Listening(Learner):
     def step(self):
         mark = os.environ[guard.MARK]
         folder = os.path.dirname(os.environ[access.TOKEN_PATH])
-        pids = [os.getpid(), *guard.marked(mark, folder)]
+        pids = [os.getpid(), *guard.find_marked(mark, folder)]
         counts = {"listening": len(listening(pids)), "outside": len(outside(pids))}
         return {**super().step(), **counts}
 

@@ -86,7 +86,7 @@ class Node:
             )
 
     def pids(self):
-        return guard.marked(self.mark, "/nowhere")
+        return guard.find_marked(self.mark, "/nowhere")
 
     def shut_down(self):
         """Ask it to end, as a system does that shuts down: it gives notice, of NOTICE_S."""
@@ -209,7 +209,7 @@ class Cluster:
 
     def _joining(self):
         names = (access.AUTH_MODE, access.TOKEN)
-        return access.environment({name: self.environment[name] for name in names})
+        return access.set_environment({name: self.environment[name] for name in names})
 
     def alive(self):
         """How many nodes the head takes for alive."""

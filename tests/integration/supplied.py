@@ -16,14 +16,14 @@ from tuner.cluster import connect as cluster
 from tuner.cluster import nodes, preflight
 from tuner.cluster.nodes import list_nodes, run_on_each
 from tuner.spec.sections import Resources
-from tuner.vision.datasets._dataset import data_folder
+from tuner.vision.datasets._dataset import resolve_data_folder
 from tuner.vision.datasets.cifar10 import ARCHIVE, OFFICIAL, load
 from tuner.vision.declaration import NeededData
 
 
 def read(need):
     """On a node: whether the archive is in its folder, and a digest of its images."""
-    folder = data_folder(need.data_dir)
+    folder = resolve_data_folder(need.data_dir)
     images_NHWC = load(folder, split_seed=0, source=need.archive).images_NHWC
     return (folder / ARCHIVE).is_file(), hashlib.sha256(images_NHWC).hexdigest()
 
@@ -33,7 +33,7 @@ def main(head, fields, joining):
     with cluster.connect(head):
         there = list_nodes()
         with redirect_stderr(sys.stdout):
-            preflight.distribute(there, need, driver=cluster.driver())
+            preflight.distribute_data(there, need, driver=cluster.find_driver())
         room = nodes.Room(
             Resources(),
             nodes=list_nodes,
@@ -46,7 +46,7 @@ def main(head, fields, joining):
             room()
         training = [node for node in list_nodes() if node.cpus]
         while int(joining) and not all(
-            reply.value[0] for reply in run_on_each(training, preflight.call, need, "state")
+            reply.value[0] for reply in run_on_each(training, preflight.run_method, need, "state")
         ):
             time.sleep(0.1)
             room()

@@ -19,8 +19,8 @@ from tuner.experiment.history import History
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import AskTell
-from tuner.search.driver import scheduler_of
-from tuner.search.resuming import restored
+from tuner.search.driver import build_scheduler
+from tuner.search.resuming import replay_events
 from tuner.service.access import TOKEN_VARIABLE
 
 pytestmark = pytest.mark.slow
@@ -138,7 +138,7 @@ def test_clients_go_on_after_their_server_is_killed(tmp_path):
     owners = {e["trial_id"]: e["client"] for e in started}
     assert all(owners[e["trial_id"]] == e["client"] for e in started)
     assert len(set(owners.values())) == 4
-    replayed = scheduler_of(results.spec)
-    for _ in restored(ExperimentFolder(folder).events(), History(), replayed, "loss"):
+    replayed = build_scheduler(results.spec)
+    for _ in replay_events(ExperimentFolder(folder).read_events(), History(), replayed, "loss"):
         pass
-    assert replayed.stopped == {t.trial_id for t in results.history.of_status("stopped")}
+    assert replayed.stopped == {t.trial_id for t in results.history.list_by_status("stopped")}

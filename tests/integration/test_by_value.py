@@ -45,7 +45,7 @@ def test_a_closure_goes_to_the_workers(searched):
         objective={"metric": "loss"},
         scheduler="none",
     )
-    assert [trial.values("loss") for trial in results.trials.values()] == [[(1, 5)], [(1, 10)]]
+    assert [trial.list_values("loss") for trial in results.trials.values()] == [[(1, 5)], [(1, 10)]]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from gated import wait_for
 
 from tuner.errors import UsageError
-from tuner.experiment.control import control_of, request
+from tuner.experiment.control import build_control, send_request
 from tuner.experiment.events import CONTROL, EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import read
@@ -80,7 +80,7 @@ class Steered:
 
     def ask(self, control):
         with suppress(UsageError):  # where the search, or the trial, has just ended
-            self.request_ids.append(request(self.files, control, by="test"))
+            self.request_ids.append(send_request(self.files, control, by="test"))
 
     def ask_and_wait(self, control):
         self.ask(control)
@@ -103,12 +103,16 @@ def test_control_after_kill_is_done_once(steered, seed):
     first = next(event["trial_id"] for event in steered.events() if event["event"] == RESULT)
     rounds = [
         [
-            control_of("try", {"x": 2.5}),
-            control_of("stop-trial", first),
-            control_of("num-samples", TRIALS),
+            build_control("try", {"x": 2.5}),
+            build_control("stop-trial", first),
+            build_control("num-samples", TRIALS),
         ],
-        [control_of("pause"), control_of("try", {"x": 1.5})],
-        [control_of("max-concurrent", 1), control_of("go-on"), control_of("max-concurrent", 3)],
+        [build_control("pause"), build_control("try", {"x": 1.5})],
+        [
+            build_control("max-concurrent", 1),
+            build_control("go-on"),
+            build_control("max-concurrent", 3),
+        ],
     ]
     for controls in rounds:
         for control in controls:
@@ -118,7 +122,7 @@ def test_control_after_kill_is_done_once(steered, seed):
         steered.kill()
         steered.drive()
     if steered.is_paused():  # the last driver has done it first
-        steered.ask_and_wait(control_of("go-on"))
+        steered.ask_and_wait(build_control("go-on"))
     assert steered.process.wait(180) == 0
 
     answers = steered.answers()
@@ -149,7 +153,7 @@ def test_control_after_kill_is_done_once(steered, seed):
 @pytest.mark.slow
 def test_pause_frees_all_cpus_and_finish_ends_started_trials(steered):
     steered.drive()
-    steered.ask_and_wait(control_of("pause"))
+    steered.ask_and_wait(build_control("pause"))
     wait_for(lambda: not Results(steered.files.path).counts["running"], steered.process)
     ended = [event for event in steered.events() if event["event"] == TRIAL_ENDED]
     assert {event["status"] for event in ended} <= {"interrupted", "completed"}
@@ -163,4 +167,4 @@ def test_pause_frees_all_cpus_and_finish_ends_started_trials(steered):
     assert results.counts["completed"] == len(results.trials) < SPEC["num_samples"]
     assert results.history.never_started == SPEC["num_samples"] - len(results.trials)
     with pytest.raises(UsageError, match="has no driver"):
-        request(steered.files, control_of("finish"))
+        send_request(steered.files, build_control("finish"))

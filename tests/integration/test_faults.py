@@ -20,7 +20,7 @@ from tuner.search import tune_run
 from tuner.search.run import resume_experiment
 from tuner.spec.sections import MEASURED
 from tuner.trial import guard, memory
-from tuner.trial.memory import held_bytes
+from tuner.trial.memory import measure_held_bytes
 from tuner.trial.worker_death import NOTES
 
 GIB = 1 << 30
@@ -133,7 +133,7 @@ def test_report_leaves_out_values_that_are_not_finite(learners):
 def test_function_may_return_early_or_return_report(functions):
     early, mapping = (trial_that(functions, d) for d in ("returns_early", "returns_a_mapping"))
     assert (early.status, early.last_epoch) == ("completed", 1)
-    assert (mapping.status, mapping.values("val_loss")) == ("completed", [(1, 0.25)])
+    assert (mapping.status, mapping.list_values("val_loss")) == ("completed", [(1, 0.25)])
     assert set(trial_that(functions, GOOD).results[0].metrics) == {"val_loss"}  # none of Ray's own
 
 
@@ -216,13 +216,13 @@ def held(pid):
 @pytest.mark.slow
 def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path, monkeypatch):
     """The machine is played: it has 4 GiB, and what our workers hold is really held."""
-    pids = partial(guard.marked, os.environ[guard.MARK], cluster.scratch_folder())
+    pids = partial(guard.find_marked, os.environ[guard.MARK], cluster.find_scratch_folder())
 
     def free_and_all():
-        return 4 * GIB - sum(map(held_bytes, pids())), 4 * GIB
+        return 4 * GIB - sum(map(measure_held_bytes, pids())), 4 * GIB
 
     monkeypatch.setenv(NOTES, str(tmp_path))
-    with memory.watched(tmp_path, pids, free_and_all):
+    with memory.watch_memory(tmp_path, pids, free_and_all):
         results = searched(**spec("Leaky", ["leaks", *["tells_its_process"] * 3]), max_concurrent=3)
     outcome = {t.config["does"]: (t.status, t.last_epoch) for t in results.trials.values()}
     assert outcome == {"leaks": ("failed", 1), "tells_its_process": ("completed", 3)}

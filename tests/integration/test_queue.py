@@ -15,13 +15,13 @@ from gated import LIMIT_S, wait_for
 from stores import needs_s3
 
 from tuner.errors import UsageError
-from tuner.experiment.control import control_of, request
+from tuner.experiment.control import build_control, send_request
 from tuner.experiment.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import find_experiment
 from tuner.service.queue.entries import Queue
-from tuner.spec.quotas import usable_cpus
+from tuner.spec.quotas import count_usable_cpus
 
 pytestmark = pytest.mark.slow
 
@@ -97,14 +97,14 @@ class Searches:
         return self.events(name, EXPERIMENT_STARTED)[-1]["owner"]["pid"]
 
     def log(self, name):
-        return self.queue.log(name).read_text()
+        return self.queue.find_log(name).read_text()
 
     def close(self):
         for process in self.processes:
             process.kill()
             process.wait()
-        for name in self.queue.open():
-            if self.queue.experiment(name).is_driven:
+        for name in self.queue.list_open():
+            if self.queue.find_folder(name).is_driven:
                 os.kill(self.driver(name), signal.SIGKILL)
 
 
@@ -117,7 +117,7 @@ def assert_whole(searches, name, samples=None):
     assert (results.status, len(results.trials)) == ("completed", samples), searches.log(name)
     epochs = [(e["trial_id"], e["epoch"]) for e in searches.events(name, RESULT)]
     assert len(epochs) == len(set(epochs)) == samples * EPOCHS
-    assert searches.queue.ended(name).status == "completed"
+    assert searches.queue.read_end(name).status == "completed"
 
 
 def test_queue_goes_on_after_ray_and_runners_end(tmp_path):
@@ -169,7 +169,7 @@ def test_queue_in_bucket_runs_from_other_machine(tmp_path, s3, monkeypatch):
     runner = searches.start("run")
     _, stderr = runner.communicate(timeout=2 * LIMIT_S)
     assert runner.returncode == 3, stderr
-    entries = {one.entry.name: one for one in Queue(s3).statuses()}
+    entries = {one.entry.name: one for one in Queue(s3).list_statuses()}
     assert {name: one.status for name, one in entries.items()} == {
         "fails": "failed",
         "first": "completed",
@@ -214,7 +214,7 @@ def test_queue_with_separate_rays_divides_cpus_by_share(tmp_path):
 
     try:
         for name, user, samples in (("first", "ann", 400), ("second", "bob", 12)):
-            searches.add(name, user, samples, cpus=usable_cpus() / 4)
+            searches.add(name, user, samples, cpus=count_usable_cpus() / 4)
         runner = searches.start("run", "--at-once", "2", "--share", "bob=3")
         wait_for(lambda: live() == {"first": 1, "second": 3}, runner)
         since = time.time()
@@ -222,9 +222,9 @@ def test_queue_with_separate_rays_divides_cpus_by_share(tmp_path):
         wait_for(lambda: len(searches.events("second", RESULT)) >= results + 6, runner)
         until = time.time()
         os.kill(searches.driver("first"), signal.SIGKILL)
-        wait_for(lambda: searches.queue.ended("second"), runner)
+        wait_for(lambda: searches.queue.read_end("second"), runner)
         wait_for(lambda: live()["first"] == 4, runner)
-        request(searches.queue.experiment("first"), control_of("finish"))
+        send_request(searches.queue.find_folder("first"), build_control("finish"))
         _, stderr = runner.communicate(timeout=LIMIT_S)
         assert runner.returncode == 0, stderr
         assert "the driver of first was killed" in stderr
@@ -250,9 +250,9 @@ def test_queue_with_shared_ray_completes_after_driver_kill(tmp_path):
             wait_for(lambda: len(searches.events("second", TRIAL_STARTED)) >= 2, runner)
             since = searches.events("second", TRIAL_STARTED)[1]["time"]
             os.kill(searches.driver("second"), signal.SIGKILL)
-            wait_for(lambda: searches.queue.ended("second"), runner)
+            wait_for(lambda: searches.queue.read_end("second"), runner)
             with suppress(UsageError):  # where the first has just ended
-                request(searches.queue.experiment("first"), control_of("finish"))
+                send_request(searches.queue.find_folder("first"), build_control("finish"))
             _, stderr = runner.communicate(timeout=2 * LIMIT_S)
             assert runner.returncode == 0, stderr
             assert "the driver of second was killed" in stderr

@@ -184,6 +184,6 @@ def test_readme_lists_every_strategy():
     from tuner.spec.strategies import SEARCHERS
 
     listed = re.findall(r"^\| `(\w+)` \|.*\| `(\w+)` \|$", README, flags=re.MULTILINE)
-    assert sorted(strategy for strategy, _ in listed) == SEARCHERS.names()
+    assert sorted(strategy for strategy, _ in listed) == SEARCHERS.list_names()
     for strategy, experiment in listed:
         assert build_spec(load_experiment(experiment).raw).search.strategy == strategy

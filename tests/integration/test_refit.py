@@ -55,7 +55,7 @@ def test_refit_is_exported_and_a_resume_after_a_kill_gives_the_same_model(here):
     call("resume", "small", "--no-evaluate")
     assert Results(folder).history.resumed == 1
     call("export", "small", "--to", "resumed")
-    whole, resumed = (read_export(name).weights() for name in ("whole", "resumed"))
+    whole, resumed = (read_export(name).load_weights() for name in ("whole", "resumed"))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 

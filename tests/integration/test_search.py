@@ -9,7 +9,7 @@ import pytest
 from driven import call
 
 from tuner.experiment.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
-from tuner.experiment.files import sha256_of
+from tuner.experiment.files import compute_sha256
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.resuming import Extension
@@ -118,7 +118,7 @@ def test_newest_and_best_checkpoints_are_kept_intact(results):
         for epoch in {best, trial.last_epoch}:
             path = results.folder / records[epoch].path
             assert path == folder / str(epoch) / "state.pt"
-            assert sha256_of(path) == records[epoch].sha256
+            assert compute_sha256(path) == records[epoch].sha256
 
 
 @pytest.mark.slow
@@ -128,8 +128,8 @@ def test_same_seed_gives_same_configs_for_any_concurrency(searched):
     assert [t.config for t in sequential.trials.values()] == [
         t.config for t in four.trials.values()
     ]
-    assert [t.values("val_loss") for t in sequential.trials.values()] == [
-        t.values("val_loss") for t in four.trials.values()
+    assert [t.list_values("val_loss") for t in sequential.trials.values()] == [
+        t.list_values("val_loss") for t in four.trials.values()
     ]
 
 

@@ -47,7 +47,7 @@ def test_nobody_joins_without_the_token(ray_here, tmp_path):
 
 
 def test_ray_files_are_private_to_user(ray_here):
-    folder = Path(cluster.scratch_folder())
+    folder = Path(cluster.find_scratch_folder())
     assert folder.stat().st_mode & 0o077 == 0
     assert Path(os.environ[access.TOKEN_PATH]).stat().st_mode & 0o077 == 0
 

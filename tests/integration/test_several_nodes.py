@@ -36,7 +36,7 @@ def working(tmp_path):
 
 def refusal(address, **environment):
     changes = {**dict.fromkeys(JOINING), **environment}
-    with access.environment(changes), access.environment(access.for_joining()):
+    with access.set_environment(changes), access.set_environment(access.create_join_environment()):
         with pytest.raises(UsageError) as refused:
             head.check_head(address)
         return str(refused.value)
@@ -51,7 +51,7 @@ def test_connect_that_cannot_join_names_reason(cluster, working, tmp_path, monke
     )
     unused = f"{cluster.address_of(1)}:{real_nodes.free_port()}"
     assert "cannot be reached" in refusal(unused, **right)
-    with access.environment(right):
+    with access.set_environment(right):
         head.check_head(cluster.head)
         from ray._raylet import GcsClient
 
@@ -67,7 +67,7 @@ def test_connect_that_cannot_join_names_reason(cluster, working, tmp_path, monke
         assert "Ray cannot join the cluster at " in messages
         assert "Version mismatch: The cluster was started with: Ray: 2.9.0" in messages
     finally:
-        with access.environment(right):
+        with access.set_environment(right):
             client.internal_kv_put(key, record, True, namespace)
 
 

@@ -38,7 +38,7 @@ def test_two_workers_or_two_stages_equal_a_single_process(searched, several):
     [together] = results.trials.values()
     alone = ImageClassifier(together.config, results.spec.constants)
     curve = [alone.step()["val_loss"] for _ in range(EPOCHS)]
-    assert [value for _, value in together.values("val_loss")] == pytest.approx(
+    assert [value for _, value in together.list_values("val_loss")] == pytest.approx(
         curve, abs=tolerance
     )
     checkpoint = results.best_checkpoint()

@@ -54,10 +54,10 @@ def test_shared_gpu_runs_one_search_at_a_time(tmp_path, monkeypatch):
     more = {"notify": print, "gpus": lambda: ("0", "1")}
     runner = Runner(queue, terms, capacity=lambda gpus: Room(2, (1.0, 1.0)), **more)
     try:
-        wait_for(lambda: not runner.turn())
+        wait_for(lambda: not runner.run_turn())
     finally:
-        runner._leave()
-    assert runner.failed == 0, [queue.log(name).read_text() for name in names]
+        runner._end_searches()
+    assert runner.failed == 0, [queue.find_log(name).read_text() for name in names]
     trials = {name: Results(tmp_path / "results" / name).trials.values() for name in names}
     uses = [use_of(trial, name) for name in names for trial in trials[name]]
     assert len(uses) == 2 * SPEC["num_samples"]

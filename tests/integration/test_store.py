@@ -127,7 +127,7 @@ def test_resume_from_store_after_kill_needs_no_local_files(s3, elsewhere, begun)
     assert [(e["name"], e["folder"], e["status"]) for e in listed] == [
         ("far", f"{s3}/far", "completed")
     ]
-    names = Objects(f"{s3}/far").names("trials")
+    names = Objects(f"{s3}/far").list_names("trials")
     for trial_id in TRIALS:
         paths = [name.split("/")[2:] for name in names if name.split("/")[1] == trial_id]
         assert len({parts[1] for parts in paths if parts[0] == "checkpoints"}) in (1, 2)

@@ -71,4 +71,4 @@ def test_the_runs_of_wandb_are_the_trials(results):
     assert all(run_id.startswith("x-") for run_id in runs)
     config, reports = next(run for run_id, run in runs.items() if run_id.endswith("00000"))
     assert config["does"] == '"good"'
-    assert reports == results.trials["00000"].values("val_loss")
+    assert reports == results.trials["00000"].list_values("val_loss")

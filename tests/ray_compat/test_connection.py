@@ -32,13 +32,13 @@ def test_reload_settings(monkeypatch):
 
 
 def test_local_options():
-    options = ray_compat.local_options("/x", ["json"], memory=5)
+    options = ray_compat.build_local_options("/x", ["json"], memory=5)
     preload = {"preload_python_modules": ["json"]}
     assert options == {"_temp_dir": "/x", "_system_config": preload, "_memory": 5}
     source = inspect.getsource(ray.init)
     assert all(f'kwargs.pop("{name}", None)' in source for name in options)
     assert is_in_binaries("preload_python_modules")
-    assert ray_compat.local_options("/x", [], memory=5)["_system_config"] is None
+    assert ray_compat.build_local_options("/x", [], memory=5)["_system_config"] is None
 
 
 RAYLET = [
@@ -55,7 +55,7 @@ def started(monkeypatch, command, process_type, workers):
     """The command with which a process is started."""
     calls = []
     monkeypatch.setattr(services, "start_ray_process", lambda *args, **kw: calls.append((args, kw)))
-    with ray_compat.fewer_services(1234, workers=workers):
+    with ray_compat.skip_services(1234, workers=workers):
         services.start_ray_process(command, process_type, fate_share=True)
     [((changed, same), options)] = calls
     assert (same, options) == (process_type, {"fate_share": True})
@@ -64,7 +64,7 @@ def started(monkeypatch, command, process_type, workers):
 
 def test_fewer_services():
     before = parameter.RayParams, services.start_api_server, services.start_ray_process
-    with ray_compat.fewer_services(1234, workers=4):
+    with ray_compat.skip_services(1234, workers=4):
         params = parameter.RayParams(num_cpus=1)
         assert (params.no_monitor, params.include_log_monitor) == (True, False)
         assert params.runtime_env_agent_port == 1234
@@ -95,7 +95,7 @@ def test_fewer_services_limits_the_raylet(monkeypatch, tmp_path, workers, count)
 
 
 def test_no_prints(capsys):
-    with ray_compat.no_prints():
+    with ray_compat.drop_prints():
         worker.print_to_stdstream({}, ignore_prefix=False)
     assert parameters(worker.print_to_stdstream) == ["data", "ignore_prefix"]
     assert inspect.getsource(worker).count("print_to_stdstream") == 3  # its definition, two calls
@@ -105,14 +105,14 @@ def test_no_signal_handlers():
     for module in (worker, node):
         called = re.findall(r"(\S*)set_sigterm_handler\(", inspect.getsource(module))
         assert set(called) == {"ray._private.utils."}
-    with ray_compat.no_signal_handlers():
+    with ray_compat.keep_signal_handlers():
         utils.set_sigterm_handler(pytest.fail)
     assert signal.getsignal(signal.SIGTERM) is not pytest.fail
 
 
 def test_this_machines_cluster(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
-    assert ray_compat.this_machines_cluster() == "10.0.0.1:6379"
+    assert ray_compat.find_cluster() == "10.0.0.1:6379"
     source = inspect.getsource(services.canonicalize_bootstrap_address_or_die)
     assert "raise ConnectionError" in source
     assert "multiple" in source

@@ -116,10 +116,10 @@ def test_replacing_restores_the_names_afterwards():
     first.a = 1
     first.b = 2
     second.a = 3
-    with ray_compat.replacing(lambda: {first: {"a": 10, "b": 20}, second: {"a": 30}})():
+    with ray_compat.replace_names(lambda: {first: {"a": 10, "b": 20}, second: {"a": 30}})():
         assert (first.a, first.b, second.a) == (10, 20, 30)
     assert (first.a, first.b, second.a) == (1, 2, 3)
-    with pytest.raises(ZeroDivisionError), ray_compat.replacing(lambda: {first: {"a": 10}})():
+    with pytest.raises(ZeroDivisionError), ray_compat.replace_names(lambda: {first: {"a": 10}})():
         1 / 0  # noqa: B018
     assert (first.a, first.b, second.a) == (1, 2, 3)
 
@@ -127,6 +127,9 @@ def test_replacing_restores_the_names_afterwards():
 def test_replacing_a_missing_name_raises_and_replaces_nothing():
     module = types.ModuleType("m")
     module.a = 1
-    with pytest.raises(AttributeError), ray_compat.replacing(lambda: {module: {"a": 2, "b": 3}})():
+    with (
+        pytest.raises(AttributeError),
+        ray_compat.replace_names(lambda: {module: {"a": 2, "b": 3}})(),
+    ):
         pass
     assert vars(module)["a"] == 1

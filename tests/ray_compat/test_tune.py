@@ -103,7 +103,7 @@ def test_end_waits_for_cleanup(begin):
 def test_ended():
     from ray.tune.execution import tune_controller
 
-    assert ray_compat.ended() == {tune_controller.RESULT_DUPLICATE: True}
+    assert ray_compat.build_end_report() == {tune_controller.RESULT_DUPLICATE: True}
 
 
 class Trained(tune.Trainable):
@@ -123,13 +123,13 @@ class Trained(tune.Trainable):
 def test_make_class_makes_one_that_trains_and_is_restored(tmp_path):
     info = SimpleNamespace(trial_id="id", trial_name="name", trial_resources=None)
     trial = SimpleNamespace(_trial_info=info)
-    made = ray_compat.make_class(Trained, {"a": 1}, trial=trial, folder=tmp_path)
+    made = ray_compat.create_trainable(Trained, {"a": 1}, trial=trial, folder=tmp_path)
     assert isinstance(made, Trained)
     assert (made.logdir, made.trial_id, made.config) == (str(tmp_path), "id", {"a": 1})
     assert ray_compat.train_class(made) == {"loss": 1}
     assert made.iteration == 1
     made.save(str(tmp_path / "kept"))
-    other = ray_compat.make_class(Trained, {"a": 2}, trial=trial, folder=tmp_path)
+    other = ray_compat.create_trainable(Trained, {"a": 2}, trial=trial, folder=tmp_path)
     ray_compat.restore_class(other, tmp_path / "kept", iteration=3)
     assert (other.a, other.iteration) == (1, 3)
 
@@ -165,20 +165,20 @@ def test_renew_parameters(in_ray, kind, wrapped, monkeypatch, tmp_path):
     monkeypatch.setattr(Holding, "_setup_logdir", lambda self: None)
     holder = tune.with_parameters(kind, data=[1, 2])
     held = wrapped(holder) if not isinstance(holder, type) else holder
-    ray_compat.note_parameters(held)
-    (registry,) = ray_compat.tune._registries(held)
+    ray_compat.record_parameters(held)
+    (registry,) = ray_compat.tune._find_registries(held)
     for _ in range(2):
         in_ray(True)
         registry.flush()  # as ray.init does: what it was made of is dropped
         registry.references.clear()  # and Ray has ended
-        ray_compat.note_parameters(held)
-        ray_compat.renew_parameters(held)
+        ray_compat.record_parameters(held)
+        ray_compat.restore_parameters(held)
         assert read(holder) == [1, 2]
 
 
 def test_no_usage_tags():
     before = usage.tag_callbacks
-    with ray_compat.no_usage_tags():
+    with ray_compat.skip_usage_tags():
         assert usage.tag_callbacks([object()]) is False
     assert usage.tag_callbacks is before
     assert "air_usage.tag_callbacks(callbacks)" in inspect.getsource(tune.run)
@@ -234,7 +234,7 @@ def test_forget_metrics():
     trial = Trial("x", stub=True)
     trial.update_last_result({"training_iteration": 1, "loss": 0.5})
     assert trial.metric_analysis["loss"]
-    ray_compat.forget_metrics(trial)
+    ray_compat.drop_metrics(trial)
     assert not trial.run_metadata.metric_analysis
     assert not trial.run_metadata.metric_n_steps
 
@@ -250,8 +250,8 @@ def test_limit_pending():
 
 def test_worker_of():
     trial = Trial("played", stub=True)
-    assert ray_compat.worker_of(trial) is None
+    assert ray_compat.find_worker(trial) is None
     trial.temporary_state.ray_actor = "actor"
-    assert ray_compat.worker_of(trial) == "actor"
+    assert ray_compat.find_worker(trial) == "actor"
     source = inspect.getsource(tune_controller.TuneController)
     assert "trial.set_ray_actor(" in source

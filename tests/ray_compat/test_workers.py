@@ -33,9 +33,13 @@ def test_actor_of(monkeypatch, reason):
     accessor = SimpleNamespace(get_actor_info=lambda actor_id: actor.SerializeToString())
     monkeypatch.setattr(GlobalState, "_connect_and_get_accessor", lambda self: accessor)
     error = RayActorError("ff" * 16, "gone")
-    assert ray_compat.actor_of(error) == ("aa", reason == "WORKER_DIED")
+    assert ray_compat.describe_actor_death(error) == ("aa", reason == "WORKER_DIED")
     accessor.get_actor_info = lambda actor_id: None
-    assert ray_compat.actor_of(error) == ray_compat.actor_of(RayActorError()) == (None, False)
+    assert (
+        ray_compat.describe_actor_death(error)
+        == ray_compat.describe_actor_death(RayActorError())
+        == (None, False)
+    )
 
 
 def test_has_ended(monkeypatch):
@@ -52,7 +56,7 @@ def test_has_ended(monkeypatch):
 
 def test_watched_workers():
     before = tune_controller.RayActorManager
-    with ray_compat.watched_workers(WorkerWatch(60)):
+    with ray_compat.watch_workers(WorkerWatch(60)):
         assert issubclass(tune_controller.RayActorManager, before)
         assert tune_controller.RayActorManager is not before
     assert tune_controller.RayActorManager is before
@@ -76,7 +80,7 @@ class Driver:
         monkeypatch.setattr(ray, "kill", self.killed.append)
         monkeypatch.setattr(ray, "wait", self.wait)
         self.watch = WorkerWatch(limit_s)
-        with ray_compat.watched_workers(self.watch):
+        with ray_compat.watch_workers(self.watch):
             self.manager = tune_controller.RayActorManager(
                 SimpleNamespace(get_resource_futures=list)
             )
@@ -112,7 +116,7 @@ def test_watched_workers_end_a_silent_worker_once(driver):
     assert driver.killed == []
     driver.go_on(10)
     assert driver.killed == [driver.worker]
-    call = driver.watch.call_of(RayActorError("aa", "killed"))
+    call = driver.watch.find_call(RayActorError("aa", "killed"))
     assert (call.method, call.made, call.ended) == ("train", 1000.0, True)
 
 

@@ -1,22 +1,22 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.reporting.axes import Axis, build_axes, plain
+from tuner.reporting.axes import Axis, build_axes, flatten_config
 from tuner.spec.space.parsing import parse_domain
 
 
 def test_share_is_in_the_scale_of_the_axis():
     axis = Axis(low=0.01, high=1, is_log=True)
-    assert [round(axis.share(at), 6) for at in (0.01, 0.1, 1)] == [0, 0.5, 1]
-    assert Axis(low=10, high=20).share(12.5) == 0.25
-    assert Axis(low=-1e308, high=1e308).share(0) == 0.5
-    assert Axis(low=3, high=3).share(3) == 0.5
+    assert [round(axis.scale_position(at), 6) for at in (0.01, 0.1, 1)] == [0, 0.5, 1]
+    assert Axis(low=10, high=20).scale_position(12.5) == 0.25
+    assert Axis(low=-1e308, high=1e308).scale_position(0) == 0.5
+    assert Axis(low=3, high=3).scale_position(3) == 0.5
 
 
 def test_categories_stand_at_their_indices():
     axis = Axis(("sgd", None, 1))
-    assert axis.positions([1, "sgd", None]) == [2, 0, 1]
-    assert [axis.share(at) for at in (0, 1, 2)] == [0, 0.5, 1]
+    assert axis.find_positions([1, "sgd", None]) == [2, 0, 1]
+    assert [axis.scale_position(at) for at in (0, 1, 2)] == [0, 0.5, 1]
     assert (axis.find_category(None), axis.find_category(2)) == (None, "2")
 
 
@@ -29,7 +29,7 @@ def test_categories_stand_at_their_indices():
 )
 def test_axes_of_any_configs_hold_their_values(values, domain):
     domains = {} if domain is None else {"x": parse_domain(domain)}
-    configs = [plain({"x": value}) for value in values]
+    configs = [flatten_config({"x": value}) for value in values]
     for axis in build_axes(domains, configs).values():
-        positions = axis.positions(axis.find_category(config["x"]) for config in configs)
-        assert all(-1e-9 <= axis.share(position) <= 1 + 1e-9 for position in positions)
+        positions = axis.find_positions(axis.find_category(config["x"]) for config in configs)
+        assert all(-1e-9 <= axis.scale_position(position) <= 1 + 1e-9 for position in positions)

@@ -9,8 +9,8 @@ import pytest
 from tuner.cluster import access
 from tuner.cluster.nodes import Node, Reply
 from tuner.experiment.remote.objects import Objects
-from tuner.experiment.storage import MISSING, marker_in
-from tuner.reporting.doctor import Examined, Finding, check_nodes, examine, examine_node
+from tuner.experiment.storage import MISSING, write_marker
+from tuner.reporting.doctor import Examined, Finding, check_nodes, check_setup, examine_node
 from tuner.trial import memory
 
 GIB = 1 << 30
@@ -24,19 +24,19 @@ def machine(monkeypatch):
     """A machine with room enough and no GPU; its free disk and memory can be changed."""
     room = SimpleNamespace(free=100 * GIB, memory=100 * GIB)
     monkeypatch.setattr(psutil, "disk_usage", lambda folder: room)
-    monkeypatch.setattr(memory, "free_and_all", lambda: (room.memory, 200 * GIB))
+    monkeypatch.setattr(memory, "measure_memory", lambda: (room.memory, 200 * GIB))
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv(access.AUTH_MODE, raising=False)
     return room
 
 
 def finding(storage, topic, name):
-    [match] = [f for f in examine(str(storage)) if (f.topic, f.name) == (topic, name)]
+    [match] = [f for f in check_setup(str(storage)) if (f.topic, f.name) == (topic, name)]
     return match
 
 
 def test_examine_good_machine_has_no_fault(tmp_path):
-    findings = examine(str(tmp_path))
+    findings = check_setup(str(tmp_path))
     assert {finding.level for finding in findings} == {"ok"}
     names = {(finding.topic, finding.name) for finding in findings}
     assert {("versions", n) for n in ("Python", "tuner", "torch", "ray")} <= names
@@ -64,7 +64,7 @@ def test_examine_storage_that_cannot_be_written_is_broken(tmp_path):
 def test_examine_bucket_is_written_and_removed():
     url = f"memory://{uuid4().hex}/runs"
     assert finding(url, "storage", "writable").found == url
-    assert Objects(url).names() == []
+    assert Objects(url).list_names() == []
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_check_nodes_fault_of_one_node_has_a_line(snapshot, checked, change):
 
 
 def test_examine_node_reports_machine_and_storage(tmp_path):
-    with marker_in(tmp_path) as marker:
+    with write_marker(tmp_path) as marker:
         node = examine_node(marker)
     assert (node.apart, bool(node.versions["tuner"])) == ("", True)
     assert {"CPUs", "memory"} <= {f.name for f in node.findings}

@@ -9,21 +9,21 @@ from confirmed import retrained, searched
 from synthetic import Clock, Writer, make_folder, read_document
 
 import tuner
-from tuner.experiment.results.confirmation import best_json
+from tuner.experiment.results.confirmation import describe_best
 from tuner.experiment.results.listing import list_experiments
 from tuner.experiment.results.results import Results
 from tuner.experiment.steered import Answer
 from tuner.reporting.advice import advise
 from tuner.reporting.experiment_text import (
-    best_text,
-    change_lines,
-    control_text,
-    request_line,
-    summary,
+    format_best_trial,
+    format_changes,
+    format_control,
+    format_dated_request,
+    format_summary,
 )
 from tuner.reporting.report import Report
-from tuner.reporting.tables import experiments_table
-from tuner.reporting.terminal import status_text
+from tuner.reporting.tables import format_experiments
+from tuner.reporting.terminal import format_status
 
 
 @pytest.fixture
@@ -49,13 +49,17 @@ def test_best_trial_is_compared_with_the_default_config(storage, best, is_better
     writer.end()
     results = Results(folder)
     sentence = f"val_accuracy {best} is no better than the default config (trial 00000, 0.9)"
-    [shown] = best_json(results)
+    [shown] = describe_best(results)
     advice = repr(advise(results))
-    texts = summary(results), best_text(shown, results.accuracy(shown), results.metric), advice
+    texts = (
+        format_summary(results),
+        format_best_trial(shown, results.compute_accuracy(shown), results.metric),
+        advice,
+    )
     assert [sentence in " ".join(text.split()) for text in texts] == [not is_better] * 3
     assert results.show()["validation"].get("default") == (None if is_better else 0.9)
-    default = results.best_json(results.trials["00000"])
-    assert results.accuracy(default).default is None
+    default = results.describe_best(results.trials["00000"])
+    assert results.compute_accuracy(default).default is None
 
 
 def test_summary_of_completed_search(snapshot, storage):
@@ -78,7 +82,7 @@ def test_summary_of_completed_search(snapshot, storage):
     writer.end()
     results = writer.results
     test = {"trial_id": "00001", "epoch": 2, "test_accuracy": 0.71234, "test_loss": 0.3}
-    text = summary(results, test)
+    text = format_summary(results, test)
     snapshot(text)
     assert max(map(len, text.splitlines())) <= 80
 
@@ -96,7 +100,7 @@ def test_summary_of_uneven_classes_has_the_macro_recall(snapshot, storage):
     writer.end()
     confusion = {"classes": ["cat", "dog"], "matrix": [[90, 0], [5, 5]]}
     test = {"test_accuracy": 0.95, "images": 100, "confusion": confusion}
-    snapshot(summary(writer.results, test))
+    snapshot(format_summary(writer.results, test))
 
 
 def test_summary_warns_of_accuracy_that_does_not_beat_the_baseline(snapshot, storage):
@@ -104,9 +108,9 @@ def test_summary_warns_of_accuracy_that_does_not_beat_the_baseline(snapshot, sto
     writer.trial(3, [metrics(0.55)])
     writer.end()
     results = writer.results
-    snapshot(summary(results))
-    best = results.best_json()
-    snapshot(best_text(best, results.accuracy(best), results.metric))
+    snapshot(format_summary(results))
+    best = results.describe_best()
+    snapshot(format_best_trial(best, results.compute_accuracy(best), results.metric))
     assert results.show()["validation"]["beats_baseline"] is False
 
 
@@ -114,7 +118,7 @@ def test_summary_of_interrupted_search_has_resume_command(snapshot, storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [0.5], end=None)
     writer.kill()
-    snapshot(summary(writer.results))
+    snapshot(format_summary(writer.results))
 
 
 def test_summary_out_of_time_has_resume_command(snapshot, storage):
@@ -123,9 +127,9 @@ def test_summary_out_of_time_has_resume_command(snapshot, storage):
     writer.trial(1, [0.5], end="interrupted")
     writer.add("experiment_ended", status="completed", reason="time_budget", never_started=7)
     results = writer.results
-    snapshot(summary(results))
+    snapshot(format_summary(results))
     assert (results.show()["status"], results.show()["ended_by"]) == ("completed", "time_budget")
-    assert "out of time" in experiments_table(list_experiments(storage))
+    assert "out of time" in format_experiments(list_experiments(storage))
 
 
 @pytest.mark.parametrize(
@@ -140,10 +144,10 @@ def test_summary_and_report_show_what_another_hour_is_expected_to_bring(
         writer.trial(number, [0.6 - number / 10])
     writer.add("experiment_ended", status="completed", reason="utility")
     results = writer.results
-    lines = summary(results).splitlines()
+    lines = format_summary(results).splitlines()
     assert lines[0].startswith("digits: little more expected after")
     assert lines[2] == f"expected of another hour: {value} (ends below 0.01)"
-    assert lines[2] in status_text(results, now=0.0)
+    assert lines[2] in format_status(results, now=0.0)
     shown = results.show()["expected_gain"]
     assert shown == {"per_hour": per_hour and pytest.approx(per_hour), "utility": 0.01}
     [tile] = [tile for tile in Report(results).tiles if tile[0] == "expected gain"]
@@ -157,7 +161,7 @@ def test_summary_of_search_elsewhere_prints_a_call(storage):
     writer.trial(1, [metrics(0.5)])
     writer.add("experiment_ended", status="completed", reason="time_budget", never_started=3)
     writer.kill()
-    [go_on] = [line for line in summary(writer.results).splitlines() if "Go on" in line]
+    [go_on] = [line for line in format_summary(writer.results).splitlines() if "Go on" in line]
     command = go_on.removeprefix("Go on        ")
     assert command == "tuner.AskTell('results/far', time_budget_s=94)"
     with eval(command, {"tuner": tuner}, {}) as search:
@@ -168,13 +172,13 @@ def test_summary_without_usable_trial_counts_failures(snapshot, storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [], error=("exception", "\x1b[31mboom\n\nat line 3"))
     writer.end("failed")
-    snapshot(summary(writer.results))
+    snapshot(format_summary(writer.results))
 
 
 def test_best_text_of_confirmed_trial_has_mean_and_model(snapshot, tmp_path):
     search = searched(tmp_path / "digits", {0.1: 0.90, 0.2: 0.95, 0.3: 0.93})
     retrained(search, [[0.97, 0.98, 0.99]])
-    snapshot(best_text(best_json(search)[0], None, search.metric))
+    snapshot(format_best_trial(describe_best(search)[0], None, search.metric))
 
 
 CONTROLS = (
@@ -187,7 +191,7 @@ CONTROLS = (
 
 
 def test_control_text_is_what_a_user_types(snapshot):
-    snapshot("\n".join(map(control_text, CONTROLS)))
+    snapshot("\n".join(map(format_control, CONTROLS)))
 
 
 def test_change_lines_have_time_and_epochs(snapshot):
@@ -195,8 +199,8 @@ def test_change_lines_have_time_and_epochs(snapshot):
     longer = {"was": {"scheduler.max_t": 10}, "is": {"scheduler.max_t": 20}}
     odd = {"was": {"\x1b[2J": "\x07"}, "is": {"\x1b[2J": None}}
     when = {"time": made, "after_epochs": 60}
-    snapshot("\n".join(change_lines([when | longer, when | odd])))
-    assert change_lines([]) == []
+    snapshot("\n".join(format_changes([when | longer, when | odd])))
+    assert format_changes([]) == []
 
 
 @pytest.mark.parametrize("reason", [None, "time_budget", "target"])
@@ -205,7 +209,7 @@ def test_summary_says_that_a_search_ended_before_its_time_budget(tmp_path, reaso
     for number in range(3):
         writer.trial(number, [0.5])
     writer.end(**({"reason": reason} if reason else {}))
-    text = summary(Results(tmp_path / "digits"))
+    text = format_summary(Results(tmp_path / "digits"))
     is_early = reason is None
     assert (", before its time budget of 10m" in text) == is_early
     assert ("--add-samples 3" in text) == is_early
@@ -220,7 +224,7 @@ def test_summary_says_that_a_search_ended_before_its_time_budget(tmp_path, reaso
     ],
 )
 def test_request_line_says_what_came_of_it(answer, line):
-    shown = request_line({"control": {"verb": "pause"}, "by": "ann", **answer})
+    shown = format_dated_request({"control": {"verb": "pause"}, "by": "ann", **answer})
     assert line in shown
     assert ("asked by" in shown) == ("asked by" in line)
     assert "\x1b" not in shown
@@ -228,4 +232,4 @@ def test_request_line_says_what_came_of_it(answer, line):
 
 def test_request_line_of_an_answer_without_a_user(tmp_path):
     answer = Answer("1", 0.0, {"verb": "pause"})
-    assert request_line(answer.as_dict()).endswith("  pause")
+    assert format_dated_request(answer.as_dict()).endswith("  pause")

@@ -11,11 +11,11 @@ from tuner.experiment.results.comparison import Comparison
 from tuner.experiment.results.results import Results
 from tuner.reporting import html
 from tuner.reporting.html import (
-    best_table,
-    comparison_page,
-    figure_json,
-    render,
-    report_page,
+    build_best_table,
+    encode_figure,
+    render_comparison_page,
+    render_report_page,
+    render_template,
 )
 from tuner.reporting.report import Report
 
@@ -39,14 +39,14 @@ def test_report_page_shows_mistakes_and_doubtful_labels(tmp_path, images):
         "mistakes": [{**entry, "predicted": "tulip"}],
         "doubtful_labels": [{**entry, "suggested": "daisy"}],
     }
-    page = report_page(report, images=images)
+    page = render_report_page(report, images=images)
     assert page.count("data:image/jpeg;base64,") == images
     assert "&lt;b&gt;, taken for tulip (0.90)" in page
     assert "<td>daisy</td><td>0.90</td>" in page
 
 
 def test_report_page_has_every_figure(tmp_path):
-    page = report_page(Report(search(tmp_path / "x", 40)))
+    page = render_report_page(Report(search(tmp_path / "x", 40)))
     assert re.findall(r'<section id="(\w+)">', page) == SECTIONS
     drawn = re.findall(r'<figure id="([^"]+)"', page)
     assert "The leaders were not retrained." in page
@@ -60,7 +60,7 @@ def test_report_page_has_every_figure(tmp_path):
 
 
 def test_report_page_of_few_trials_says_what_figures_need(tmp_path):
-    page = report_page(Report(search(tmp_path / "x", 6)))
+    page = render_report_page(Report(search(tmp_path / "x", 6)))
     drawn = re.findall(r'data-figure="([^"]+)"', page)
     assert drawn == [
         "history",
@@ -79,7 +79,9 @@ def test_report_page_has_the_recall_of_each_class(tmp_path, images, shown):
     report = Report(search(tmp_path / "x", 5))
     matrix = [[images * 3 // 4, images // 4], [0, 4]]
     report.test = {"confusion": {"classes": ["cat", "<b>"], "matrix": matrix}}
-    section = report_page(report).partition('<section id="best">')[2].partition("</section>")[0]
+    section = (
+        render_report_page(report).partition('<section id="best">')[2].partition("</section>")[0]
+    )
     cells = re.findall(r"<td>([^<]*)</td>", section)[-10:]
     assert cells[0] == "cat"
     assert cells[1::2] == ["0.75", str(images), "&lt;b&gt;", "0.51 to 1.00", ""]
@@ -94,30 +96,30 @@ def test_page_shows_baseline_and_warns_if_unbeaten(tmp_path):
     path.write_text(json.dumps({**document, "validation": {"images": 9, "baseline": 0.5}}))
     report = Report(Results(path.parent))
     assert next(report.tiles)[2].endswith("; baseline 0.5")
-    assert "does not beat the baseline beyond chance" in report_page(report)
+    assert "does not beat the baseline beyond chance" in render_report_page(report)
     assert report.as_dict()["validation"]["baseline"] == 0.5
     path.write_text(json.dumps({**document, "validation": {"images": 900, "baseline": 0.1}}))
-    assert "does not beat" not in report_page(Report(Results(path.parent)))
+    assert "does not beat" not in render_report_page(Report(Results(path.parent)))
 
 
 def test_best_table_of_confirmed_search_has_means(tmp_path):
     results = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8})
     retrained(results, [[0.5, 0.6], [0.7, 0.8]])
     report = Report(Results(results.folder))
-    head, first, *_ = best_table(report)
+    head, first, *_ = build_best_table(report)
     assert head[2] == "confirmed mean"
     assert first[:4] == ["00001", "0.8", "0.75 +- 0.05", "2"]
     _, value, shown = next(report.tiles)
     note = "trial 00001, epoch 2; confirmed mean 0.75 +- 0.05 of 2 seeds"
     assert (value, shown) == ("0.8", note)
-    section = report_page(report).partition('<section id="confirmed">')[2]
+    section = render_report_page(report).partition('<section id="confirmed">')[2]
     assert "<td>00001</td><td>0.8</td><td>0.75 +- 0.05</td><td>2</td>" in section
     assert "The search&#39;s best, trial 00000, showed val_accuracy 0.9" in section
 
 
 @pytest.mark.parametrize("kind", ODD)
 def test_report_page_of_odd_experiments_is_complete(tmp_path, kind, caplog):
-    page = report_page(Report(odd(tmp_path / "x", kind)))
+    page = render_report_page(Report(odd(tmp_path / "x", kind)))
     assert not caplog.messages
     assert "cannot be drawn: " not in page
     assert page.count("<script>") == 2  # none of the experiment's
@@ -131,7 +133,7 @@ def test_report_page_of_odd_experiments_is_complete(tmp_path, kind, caplog):
 
 def test_comparison_page_has_figures_tables_and_verdict(tmp_path):
     results = [search(tmp_path / name, 12, seed=n) for n, name in enumerate(["a", "b"])]
-    page = comparison_page(Comparison(results))
+    page = render_comparison_page(Comparison(results))
     assert re.findall(r'data-figure="(\w+)"', page) == ["epochs", "times", "leaders"]
     assert page.count("<table>") == 2
     assert "their spread is that of the seed" in page
@@ -142,14 +144,14 @@ def test_comparison_page_has_figures_tables_and_verdict(tmp_path):
 
 
 def test_figure_json_cannot_end_its_element():
-    text = figure_json({"data": [{"x": ["</script><script>"]}]})
+    text = encode_figure({"data": [{"x": ["</script><script>"]}]})
     assert "<" not in text
     assert json.loads(text) == {"data": [{"x": ["</script><script>"]}]}
 
 
 def test_render_makes_one_file_without_requests(monkeypatch):
     monkeypatch.undo()  # plotly.js is part of the file
-    page = render("page.html")
+    page = render_template("page.html")
     assert page.count("plotly.js v") == 1
     ours = re.sub(r"<script>/\*\*.*?</script>", "", page, flags=re.DOTALL)
     assert len(ours) < 10_000  # without plotly.js
@@ -162,7 +164,7 @@ def test_report_page_escapes_controls(writer):
     writer.add("control", id="1", control={"verb": "num-samples", "num_samples": 9}, by="<b>ada")
     writer.add("control", id="2", control={"verb": "try", "config": {"<i>": 1}}, refused="no <u>")
     writer.end()
-    page = report_page(Report(writer.results))
+    page = render_report_page(Report(writer.results))
     section = page[page.index('<section id="controls">') :].partition("</section>")[0]
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", section)
     assert cells[1:4] == ["num-samples 9", "&lt;b&gt;ada", "done"]

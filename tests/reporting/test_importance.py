@@ -10,8 +10,8 @@ from stories import search
 
 from tuner.reporting.axes import Axis, build_axes
 from tuner.reporting.figures.data import FigureData
-from tuner.reporting.importance import importances
-from tuner.reporting.optuna_study import distributions_of
+from tuner.reporting.importance import estimate_importances
+from tuner.reporting.optuna_study import build_distributions
 from tuner.spec.space.parsing import parse_domain
 
 DOMAINS = {
@@ -32,7 +32,7 @@ def draw_trials(count):
     configs = []
     losses = []
     for _ in range(count):
-        config = {name: domain.at(chance.random()) for name, domain in DOMAINS.items()}
+        config = {name: domain.compute_value(chance.random()) for name, domain in DOMAINS.items()}
         if chance.random() < 0.3:
             del config["momentum"]
         configs.append(config)
@@ -43,7 +43,7 @@ def draw_trials(count):
 @pytest.mark.parametrize("count", [10, 30, 300])
 def test_importances_equal_those_of_optuna(count):
     configs, losses = draw_trials(count)
-    distributions = distributions_of(DOMAINS, configs)
+    distributions = build_distributions(DOMAINS, configs)
     study = optuna.create_study()
     for config, loss in zip(configs, losses, strict=True):
         present = {name: distributions[name] for name in config}
@@ -52,7 +52,7 @@ def test_importances_equal_those_of_optuna(count):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few trials
         expected = get_param_importances(study, evaluator=evaluator)
-    ours = importances(build_axes(DOMAINS, configs), configs, losses)
+    ours = estimate_importances(build_axes(DOMAINS, configs), configs, losses)
     assert {item.name: item.share for item in ours} == pytest.approx(expected)
 
 
@@ -70,7 +70,9 @@ def test_importances_rank_decisive_hyperparameter_first(tmp_path):
 def test_importances_of_noise_are_not_significant(count):
     chance = random.Random(count)
     configs = [{name: chance.random() for name in "abcd"} for _ in range(count)]
-    ranking = importances({name: Axis(low=0, high=1) for name in "abcd"}, configs, range(count))
+    ranking = estimate_importances(
+        {name: Axis(low=0, high=1) for name in "abcd"}, configs, range(count)
+    )
     assert ranking[0].share > 0.35  # by chance alone: a quarter is its due
     assert not any(importance.told_apart for importance in ranking)
 
@@ -78,5 +80,7 @@ def test_importances_of_noise_are_not_significant(count):
 def test_importances_are_reproducible_and_need_ten_trials():
     configs, losses = draw_trials(20)
     axes = build_axes(DOMAINS, configs)
-    assert importances(axes, configs, losses) == importances(axes, configs, losses)
-    assert importances(axes, configs[:9], losses[:9]) == []
+    assert estimate_importances(axes, configs, losses) == estimate_importances(
+        axes, configs, losses
+    )
+    assert estimate_importances(axes, configs[:9], losses[:9]) == []

@@ -15,7 +15,7 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
 )
 from tuner.experiment.history import History
-from tuner.reporting.notifier import END, FAILURE, Notifier, deliveries
+from tuner.reporting.notifier import END, FAILURE, Notifier, build_deliveries
 from tuner.spec.experiment import build_spec
 
 
@@ -150,7 +150,7 @@ MESSAGE = {"experiment": "digits", "text": "digits: completed"}
 
 
 def deliver(target):
-    [delivery] = deliveries((target,)).values()
+    [delivery] = build_deliveries((target,)).values()
     delivery(MESSAGE)
 
 
@@ -160,7 +160,7 @@ def test_apprise_target_gets_title_and_text(snapshot, server):
     message = server.message()
     assert (message["title"], message["message"]) == ("tuner digits", "digits: completed")
     with snapshot.raises(UsageError):
-        deliveries(("nonsense://x",))
+        build_deliveries(("nonsense://x",))
 
 
 def test_target_without_apprise_names_the_package_and_no_secret(snapshot, monkeypatch):

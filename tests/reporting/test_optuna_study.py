@@ -8,13 +8,13 @@ from stories import ODD, odd, search
 from synthetic import START
 
 from tuner.errors import UsageError
-from tuner.reporting.axes import build_axes, plain
-from tuner.reporting.optuna_study import distributions_of, study_of, write_study
+from tuner.reporting.axes import build_axes, flatten_config
+from tuner.reporting.optuna_study import build_distributions, build_study, write_study
 from tuner.spec.space.parsing import parse_domain
 
 
 def test_study_of_search_has_states_values_and_times(tmp_path):
-    study = study_of(search(tmp_path / "x", 6))
+    study = build_study(search(tmp_path / "x", 6))
     done, stopped, failed = (study.trials[n] for n in (0, 1, 4))
     assert (study.study_name, study.direction.name) == ("x", "MAXIMIZE")
     assert [t.state.name for t in (done, stopped, failed)] == ["COMPLETE", "PRUNED", "FAIL"]
@@ -34,7 +34,7 @@ def test_study_of_search_has_states_values_and_times(tmp_path):
 @pytest.mark.parametrize("kind", ODD)
 def test_study_of_odd_experiments_is_complete(tmp_path, kind):
     results = odd(tmp_path / "x", kind)
-    study = study_of(results)
+    study = build_study(results)
     ids = [trial.user_attrs["trial_id"] for trial in study.trials]
     assert ids == list(results.trials)
     assert all(set(t.params) == set(t.distributions) for t in study.trials)
@@ -57,7 +57,7 @@ def test_study_of_odd_experiments_is_complete(tmp_path, kind):
 )
 def test_distributions_of_domains_hold_all_values(domain, values, expected):
     domains = {} if domain is None else {"x": parse_domain(domain)}
-    assert distributions_of(domains, [{"x": value} for value in values]) == {"x": expected}
+    assert build_distributions(domains, [{"x": value} for value in values]) == {"x": expected}
 
 
 @given(
@@ -69,8 +69,8 @@ def test_distributions_of_domains_hold_all_values(domain, values, expected):
 )
 def test_distributions_of_any_configs_contain_their_values(values, domain):
     domains = {} if domain is None else {"x": parse_domain(domain)}
-    configs = [plain({"x": value}) for value in values]
-    distributions = distributions_of(domains, configs)
+    configs = [flatten_config({"x": value}) for value in values]
+    distributions = build_distributions(domains, configs)
     axes = build_axes(domains, configs)
     for config in configs if distributions else ():
         params = {"x": axes["x"].find_category(config["x"])}
@@ -82,10 +82,10 @@ def test_distributions_of_any_configs_contain_their_values(values, domain):
 def test_write_study_twice_is_refused(snapshot, tmp_path):
     results = search(tmp_path / "x", 6)
     url = f"sqlite:///{tmp_path}/study.db"
-    write_study(study_of(results), url)
+    write_study(build_study(results), url)
     kept = optuna.load_study(study_name="x", storage=url)
     there = kept.trials
-    here = study_of(results).trials
+    here = build_study(results).trials
     assert [t.state for t in there] == [t.state for t in here]
     assert there[0].state == TrialState.COMPLETE
     assert [(t.value, t.params, t.user_attrs, t.intermediate_values) for t in there] == [
@@ -93,11 +93,11 @@ def test_write_study_twice_is_refused(snapshot, tmp_path):
     ]
     assert kept.user_attrs == {"metric": "val_accuracy"}
     with snapshot.raises(UsageError):
-        write_study(study_of(results), url)
+        write_study(build_study(results), url)
 
 
 def test_write_study_refuses_a_link_and_hides_a_password(snapshot, tmp_path):
-    study = study_of(odd(tmp_path / "x", "one_trial"))
+    study = build_study(odd(tmp_path / "x", "one_trial"))
     with snapshot.raises(UsageError) as raised:
         write_study(study, "nothing://user:secret@host/x")
     assert "secret" not in str(raised.value)
@@ -107,7 +107,7 @@ def test_write_study_refuses_a_link_and_hides_a_password(snapshot, tmp_path):
 
 
 def test_write_study_failure_leaves_nothing(snapshot, tmp_path, monkeypatch):
-    study = study_of(search(tmp_path / "x", 3))
+    study = build_study(search(tmp_path / "x", 3))
     url = f"sqlite:///{tmp_path}/study.db"
 
     def fail(*_):

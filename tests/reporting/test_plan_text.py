@@ -8,9 +8,9 @@ import yaml
 from confirmed import searched
 
 from tuner.experiment.results.refinement import refine
-from tuner.reporting.plan_text import plan_text, refinement_json, refinement_text
+from tuner.reporting.plan_text import describe_refinement, format_plan, format_refinement
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.plan import plan_of
+from tuner.spec.plan import build_plan
 from tuner.spec.validation import Machine
 
 SPEC = {
@@ -25,7 +25,7 @@ SPEC = {
 def plan_of_changed(*, here=False, **changes):
     """The lines of the plan of a spec with these changes, without the spec."""
     spec = build_spec(SPEC | changes)
-    text = plan_text(spec, plan_of(spec, here=here), "mine.yaml")
+    text = format_plan(spec, build_plan(spec, here=here), "mine.yaml")
     return text.partition("Its spec")[0]
 
 
@@ -46,7 +46,7 @@ def test_plan_text_of_a_spec(snapshot, changes):
 
 
 def test_plan_text_has_the_trials_that_fit(snapshot, monkeypatch):
-    monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=8, gpus=2))
+    monkeypatch.setattr(Machine, "detect", lambda: Machine(cpus=8, gpus=2))
     for resources, most in (({"cpus": 2}, None), ({"cpus": 4, "gpus": 2}, None), ({}, 3)):
         snapshot(plan_of_changed(here=True, resources=resources, max_concurrent=most))
 
@@ -54,8 +54,8 @@ def test_plan_text_has_the_trials_that_fit(snapshot, monkeypatch):
 def test_plan_text_lists_nodes(snapshot):
     nodes = [{"address": "10.0.0.1", "cpus": 4.0, "gpus": 0.0, "trials": 1}]
     spec = build_spec(SPEC | {"resources": {"workers": 3}})
-    plan = {**plan_of(spec, here=False), "at_once": 2, "nodes": nodes, "across_nodes": 1}
-    snapshot(plan_text(spec, plan, "mine.yaml"))
+    plan = {**build_plan(spec, here=False), "at_once": 2, "nodes": nodes, "across_nodes": 1}
+    snapshot(format_plan(spec, plan, "mine.yaml"))
 
 
 def test_plan_text_lists_layers(snapshot):
@@ -69,12 +69,12 @@ def test_plan_text_lists_layers(snapshot):
         "unused": ["conv.bias"],
     }
     spec = build_spec({"search": {"space": {"lr": 1}}, "num_samples": 1})
-    snapshot(plan_text(spec, {**plan_of(spec, here=False), "networks": [network]}, "here"))
+    snapshot(format_plan(spec, {**build_plan(spec, here=False), "networks": [network]}, "here"))
 
 
 def test_plan_text_ends_with_the_spec():
     spec = build_spec(SPEC)
-    text = plan_text(spec, plan_of(spec, here=False), "mine.yaml")
+    text = format_plan(spec, build_plan(spec, here=False), "mine.yaml")
     after = text.partition("Its spec\n")[2]
     assert ExperimentSpec.from_text(after) == spec
     assert yaml.safe_load(after)["name"] == "mine"
@@ -87,5 +87,5 @@ def test_refinement_text_shows_each_change(snapshot, tmp_path):
     )
     refinement = refine(search, points=3)
     path = Path("my own.yaml")
-    snapshot(refinement_text(refinement, path, space | {"k": 3}))
-    snapshot(json.dumps(refinement_json(refinement, path), indent=1))
+    snapshot(format_refinement(refinement, path, space | {"k": 3}))
+    snapshot(json.dumps(describe_refinement(refinement, path), indent=1))

@@ -9,9 +9,9 @@ from commands import call
 
 from tuner.errors import UsageError
 from tuner.experiment.resolve import resolve
-from tuner.reporting.reference import part, reference
+from tuner.reporting.reference import find_section, render_reference
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.plan import warnings_of
+from tuner.spec.plan import list_warnings
 from tuner.spec.schedulers import SCHEDULERS
 from tuner.spec.sections import SECTIONS
 from tuner.spec.space.parsing import CALLS
@@ -24,15 +24,21 @@ PAGE = Path(__file__).parents[2] / "docs/spec.md"
 
 
 def test_docs_page_is_the_reference():
-    assert PAGE.read_text() == f"{reference()}\n", "write it anew: make reference"
+    assert PAGE.read_text() == f"{render_reference()}\n", "write it anew: make reference"
 
 
 def test_reference_has_every_key():
-    text = reference()
+    text = render_reference()
     keys = [f"training.{name}" for name in ClassifierSettings.model_fields]
-    keys += [f"search.{n}" for model in SEARCHERS.shipped().values() for n in model.model_fields]
     keys += [
-        f"scheduler.{n}" for model in SCHEDULERS.shipped().values() for n in model.model_fields
+        f"search.{n}"
+        for model in SEARCHERS.load_shipped_settings().values()
+        for n in model.model_fields
+    ]
+    keys += [
+        f"scheduler.{n}"
+        for model in SCHEDULERS.load_shipped_settings().values()
+        for n in model.model_fields
     ]
     keys += [f"{section}.{n}" for section, model in SECTIONS.items() for n in model.model_fields]
     apart = {"training", "search", "scheduler", *SECTIONS}
@@ -43,20 +49,22 @@ def test_reference_has_every_key():
 
 
 def test_part_is_a_section_or_the_items_of_a_key(snapshot):
-    assert part("search.space").startswith("### search.space: the domains\n\nA domain is one")
-    assert "max_t" not in part("objective")
-    startup = part("search.startup").split("\n\n")
+    assert find_section("search.space").startswith(
+        "### search.space: the domains\n\nA domain is one"
+    )
+    assert "max_t" not in find_section("objective")
+    startup = find_section("search.startup").split("\n\n")
     strategies = [text.partition("\n")[0] for text in startup]
     assert strategies == ["search.bayesopt", "search.bohb", "search.hyperopt", "search.mixed"]
-    assert part("max_t").startswith(
+    assert find_section("max_t").startswith(
         "scheduler: every scheduler\n- `scheduler.max_t` (a whole number from 1 on; default `10`): "
     )
-    assert "\n- `uniform(lower, upper)`: numbers" in part("uniform")
+    assert "\n- `uniform(lower, upper)`: numbers" in find_section("uniform")
     with snapshot.raises(UsageError):
-        part("sceduler")
+        find_section("sceduler")
 
 
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", reference(), flags=re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", render_reference(), flags=re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +93,7 @@ def test_commands_of_reference_work():
 def test_examples_in_python_and_yaml_are_equal():
     python, yaml = (resolve(name)[0] for name in ("my_spec.py", "my_spec.yaml"))
     assert python == yaml
-    assert not warnings_of(yaml, here=False)
+    assert not list_warnings(yaml, here=False)
 
 
 def test_conditional_example_gives_both_branches():

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.experiment.results.listing import Listed, trial_rows
+from tuner.experiment.results.listing import Listed, build_trial_rows
 from tuner.reporting.doctor import Finding
-from tuner.reporting.tables import experiments_table, findings_text, trial_text, trials_table
+from tuner.reporting.tables import format_experiments, format_findings, format_trial, format_trials
 
 COUNTS = {"completed": 3, "stopped": 8, "failed": 1, "running": 0, "interrupted": 0}
 
@@ -18,8 +18,8 @@ def listed(name, **changes):
 
 
 def test_experiments_table_removes_control_characters():
-    assert "\x1b" not in experiments_table([listed("a\x1b[31mb\nc")])
-    assert len(experiments_table([listed("a\nb")]).splitlines()) == 2
+    assert "\x1b" not in format_experiments([listed("a\x1b[31mb\nc")])
+    assert len(format_experiments([listed("a\nb")]).splitlines()) == 2
 
 
 GOOD = Finding("machine", "CPUs", "4 of 4")
@@ -28,7 +28,7 @@ BROKEN = Finding("versions", "ray", "not installed", "broken", "pip install ray"
 
 
 def test_findings_text_shows_advice_and_verdict():
-    assert findings_text([GOOD, SLOW, BROKEN]).splitlines() == [
+    assert format_findings([GOOD, SLOW, BROKEN]).splitlines() == [
         "machine   CPUs  ok       4 of 4",
         "machine   disk  warning  slow  [31m",
         "versions  ray   broken   not installed",
@@ -51,17 +51,17 @@ def results(tmp_path):
 
 
 def test_trials_table_shows_varying_hyperparameters(results):
-    assert trials_table(trial_rows(results), results.objective).splitlines() == [
+    assert format_trials(build_trial_rows(results), results.objective).splitlines() == [
         "TRIAL  STATUS     VAL_ACCURACY  EPOCH  OF  TIME  lr",
         "00000  completed  0.75          2      3   4s    0.1",
         "00001  stopped    0.25          1      1   2s    0.2",
         "00002  oom                             0   1s    0.3",
     ]
-    assert trials_table([], results.objective) == "no trials"
+    assert format_trials([], results.objective) == "no trials"
 
 
 def test_trial_text_has_a_curve(results):
-    lines = trial_text(results, results.trials["00000"]).splitlines()
+    lines = format_trial(results, results.trials["00000"]).splitlines()
     assert lines[:5] == [
         "trial 00000: completed after 4s",
         "  lr     0.1",
@@ -73,4 +73,4 @@ def test_trial_text_has_a_curve(results):
     assert lines[-2] == " 0.5 |*"
     assert lines[-1] == "      1   3  epoch"
     assert len(lines) == 5 + 12 + 1
-    assert "\x1b" not in trial_text(results, results.trials["00002"])
+    assert "\x1b" not in format_trial(results, results.trials["00002"])

@@ -16,10 +16,10 @@ from tuner.reporting import tensorboard
 from tuner.reporting.tensorboard import (
     PREFIX,
     TensorBoardWriter,
-    hparams_row,
-    logdir,
-    tag_of,
-    text_columns,
+    build_hparams_row,
+    build_tag,
+    find_logdir,
+    find_text_columns,
 )
 from tuner.spec.experiment import build_spec
 from tuner.spec.space.parsing import parse_space
@@ -34,7 +34,7 @@ def result(number, epoch, **metrics):
 
 def points(folder, number, tag):
     """(step, value) of every point of a tag as TensorBoard reads them."""
-    run = EventAccumulator(str(logdir(folder) / f"{number:05}"), size_guidance={"scalars": 0})
+    run = EventAccumulator(str(find_logdir(folder) / f"{number:05}"), size_guidance={"scalars": 0})
     run.Reload()
     return [(point.step, point.value) for point in run.Scalars(tag)]
 
@@ -77,7 +77,7 @@ def writer_of(folder, *, metric="val_accuracy", mode="max", earlier=(), space=No
 
 def hparams(folder, number):
     """(session start, session end) of a trial, as TensorBoard reads them."""
-    run = EventAccumulator(str(logdir(folder) / f"{number:05}")).Reload()
+    run = EventAccumulator(str(find_logdir(folder) / f"{number:05}")).Reload()
     contents = run.PluginTagToContent(metadata.PLUGIN_NAME)
     return (
         metadata.parse_session_start_info_plugin_data(contents[metadata.SESSION_START_INFO_TAG]),
@@ -100,7 +100,7 @@ def test_writer_groups_tags_by_trial(folder):
     writer = writer_of(folder)
     for number in (1, 2):
         writer(result(number, 1, **METRICS))
-    runs = EventMultiplexer().AddRunsFromDirectory(str(logdir(folder)))
+    runs = EventMultiplexer().AddRunsFromDirectory(str(find_logdir(folder)))
     runs.Reload()
     assert sorted(runs.Runs()) == ["00001", "00002"]
     tags = " ".join(sorted(runs.Runs()["00001"]["scalars"]))
@@ -119,8 +119,8 @@ def test_writer_resume_repeats_no_point(folder):
     again(story.events[0] | {"resumed": True})
     for epoch, value in ((3, 0.5), (4, 0.625)):
         again(result(1, epoch, val_accuracy=value) | {"time": START + 100 + epoch})
-    assert len(list((logdir(folder) / "00001").iterdir())) == 3
-    run = EventAccumulator(str(logdir(folder) / "00001")).Reload()
+    assert len(list((find_logdir(folder) / "00001").iterdir())) == 3
+    run = EventAccumulator(str(find_logdir(folder) / "00001")).Reload()
     assert run.Scalars("val/accuracy")[-1].wall_time == START + 104
     assert points(folder, 1, "val/accuracy") == [(1, 0.5), (2, 0.75), (3, 0.5), (4, 0.625)]
     assert points(folder, 1, "best/val_accuracy")[2:] == [(3, 0.75), (4, 0.75)]
@@ -143,7 +143,7 @@ def test_users_code_gets_all_of_tensorboardx(tmp_path):
 
 def test_writer_follows_no_link(folder, tmp_path, caplog):
     target = tmp_path / "target"
-    run = logdir(folder) / "00001"
+    run = find_logdir(folder) / "00001"
     target.write_text("kept")
     run.mkdir(parents=True)
     writer = writer_of(folder)
@@ -170,7 +170,7 @@ def test_writer_on_full_disk_warns_once(folder, caplog, monkeypatch):
 
 @given(metric=st.text(min_size=1))
 def test_tag_of_any_metric_is_valid(metric):
-    tag = tag_of(metric, "val_accuracy")
+    tag = build_tag(metric, "val_accuracy")
     group, _, rest = tag.partition("/")
     assert group in ("train", "val", "metric", "system")
     assert all(char.isalnum() or char in "-/_." for char in rest)
@@ -197,20 +197,20 @@ def test_writer_row_has_the_seed_of_its_trial(folder):
     ],
 )
 def test_hparams_row_has_one_type_a_column(domain, cells):
-    texts = text_columns(parse_space({"x": domain}))
+    texts = find_text_columns(parse_space({"x": domain}))
     for value, cell in cells.items():
-        shown = hparams_row({"x": value}, "running", texts)["x"]
+        shown = build_hparams_row({"x": value}, "running", texts)["x"]
         assert (shown, type(shown)) == (cell, type(cell))
 
 
 def test_hparams_row_of_branch_has_dotted_names():
     space = parse_space({"layer": "choice([{'p': uniform(0, 1)}, [1, 2]])"})
-    texts = text_columns(space)
-    assert hparams_row({"layer": {"p": 0.5}}, "failed", texts) == {
+    texts = find_text_columns(space)
+    assert build_hparams_row({"layer": {"p": 0.5}}, "failed", texts) == {
         "layer.p": 0.5,
         "status": "failed",
     }
-    assert hparams_row({"layer": [1, 2]}, "failed", texts)["layer"] == "[1, 2]"
+    assert build_hparams_row({"layer": [1, 2]}, "failed", texts)["layer"] == "[1, 2]"
 
 
 def test_writer_resume_updates_every_status(folder):

@@ -9,7 +9,7 @@ from tensorboard_process import RunningTensorBoard
 
 from tuner.errors import UsageError
 from tuner.experiment.folder import ExperimentFolder
-from tuner.reporting.tensorboard import logdir
+from tuner.reporting.tensorboard import find_logdir
 from tuner.reporting.tensorboard_server import serve
 
 
@@ -108,7 +108,7 @@ def test_serve_of_several_names_their_runs(tmp_path, logdirs):
         (folder / "trials").mkdir(parents=True)
     again = ExperimentFolder(folders[0])
     assert serve([*map(ExperimentFolder, folders), again], main=logdirs) == 0
-    trials = [logdir(folder).resolve() for folder in folders]
+    trials = [find_logdir(folder).resolve() for folder in folders]
     assert logdirs == [dict(zip(("digits", "digits-2", "cnn"), trials, strict=True))]
 
 

@@ -14,7 +14,7 @@ from synthetic import OWNER, START, Clock, Writer, make_folder
 
 from tuner.experiment.history import fold
 from tuner.experiment.results.results import Results
-from tuner.reporting.terminal import Progress, Status, follow, live_view, status_text
+from tuner.reporting.terminal import Progress, Status, build_live_view, follow_search, format_status
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Objective
 
@@ -114,9 +114,9 @@ def test_progress_shows_controls():
     shown({"event": "control", "time": START, "id": "1", "control": {"verb": "pause"}, "by": "ada"})
     shown.close()
     assert stream.getvalue() == "pause, asked by ada\n"
-    assert Status(shown.history, SPEC).counts() == "0 running, paused"
+    assert Status(shown.history, SPEC).format_counts() == "0 running, paused"
     shown({"event": "control", "time": START, "id": "2", "control": {"verb": "finish"}})
-    assert Status(shown.history, SPEC).counts() == "0 running, ending as asked"
+    assert Status(shown.history, SPEC).format_counts() == "0 running, ending as asked"
 
 
 def test_progress_of_resume_shows_only_new_bests(events):
@@ -155,7 +155,7 @@ def test_live_view_fits_every_width(events, width, unknown):
         file = io.StringIO()
         status = Status(history, SPEC.replace(**unknown))
         now = events[upto - 1]["time"] if upto else START
-        Console(file=file, width=width).print(live_view(status, now=now, width=width))
+        Console(file=file, width=width).print(build_live_view(status, now=now, width=width))
         lines = file.getvalue().splitlines()
         assert len(lines) <= 8
         assert all(len(line) <= width for line in lines)
@@ -235,7 +235,7 @@ def running_search(epochs, **settings):
     ],
 )
 def test_seconds_left_follow_the_pace_and_the_budget(settings, epochs, left_s):
-    assert running_search(epochs, **settings).left_s(START + epochs) == left_s
+    assert running_search(epochs, **settings).estimate_left_s(START + epochs) == left_s
 
 
 def test_seconds_left_use_the_length_of_ended_trials_since_a_resume():
@@ -243,14 +243,14 @@ def test_seconds_left_use_the_length_of_ended_trials_since_a_resume():
     for number in (1, 2):
         ended = {"event": "trial_ended", "status": "stopped", "trial_id": f"{number:05}"}
         status.history.apply(ended | {"time": START + 5})
-    assert status.left_s(START + 5) == 5
+    assert status.estimate_left_s(START + 5) == 5
     status.history.apply({"event": "experiment_ended", "time": START + 5, "status": "completed"})
-    assert status.left_s(START + 5) is None
+    assert status.estimate_left_s(START + 5) is None
     status = running_search(5)
     resumed = {"event": "experiment_started", "resumed": True, "owner": OWNER}
     status.history.apply(resumed | {"time": START + 1000})
-    assert status.elapsed_s(START + 1002) == 7
-    assert status.left_s(START + 1002) is None
+    assert status.compute_elapsed_s(START + 1002) == 7
+    assert status.estimate_left_s(START + 1002) is None
 
 
 @pytest.fixture
@@ -266,7 +266,7 @@ def story(tmp_path):
 
 def test_status_text_of_running_search_shows_its_trials(story):
     now = story.events[-1]["time"] + 1
-    lines = status_text(Results(story.folder), now=now).splitlines()
+    lines = format_status(Results(story.folder), now=now).splitlines()
     assert lines[0] == "digits: running"
     assert "1/4 trials" in lines[1]
     assert "left" in lines[1]
@@ -287,7 +287,7 @@ def test_follow_shows_a_search_to_its_end(story):
         story.trial(2, [0.875], config={"lr": 0.5})
         story.end()
 
-    follow(Results(story.folder), stream=stream, sleep=sleep)
+    follow_search(Results(story.folder), stream=stream, sleep=sleep)
     first, last = stream.getvalue().splitlines()
     assert first == "new best val_accuracy 0.875, trial 00002, epoch 1: lr=0.5"
     assert "2/4 trials: 1 running, 2 completed; best val_accuracy 0.875" in last

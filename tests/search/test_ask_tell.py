@@ -15,15 +15,15 @@ from commands import call
 from synthetic import Clock, read_document
 
 from tuner.errors import JournalError, NameTakenError, NoUsableTrialError, SpecError, UsageError
-from tuner.experiment.control import control_of, request
+from tuner.experiment.control import build_control, send_request
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
-from tuner.experiment.reading import last_event, read
+from tuner.experiment.reading import read, read_last_event
 from tuner.experiment.remote.segments import fetch
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import find_experiment
-from tuner.places import ROOT, local
-from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, _validated
+from tuner.places import ROOT, find_local_folder
+from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, _validate_spec
 from tuner.search.run import create, resume_experiment, run_experiment
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
@@ -96,9 +96,9 @@ def test_ask_tell_journals_a_search_from_its_first_trial_to_its_last(snapshot, s
         assert search.is_over
     snapshot("\n".join(map(str, events_of(spec.folder))))
     results = Results(spec.folder)
-    end = last_event(spec.folder)
+    end = read_last_event(spec.folder)
     assert end["counts"] == results.counts
-    best = results.best_json()
+    best = results.describe_best()
     assert {key: best[key] for key in end["best"]} == end["best"] | {"metrics": best["metrics"]}
     assert best["trial_id"] == "00000"
     assert results.spec.trainable == "elsewhere"
@@ -207,7 +207,7 @@ def test_ask_tell_ends_the_search_before_its_trials(spec, changes, reason):
         assert events_of(spec.folder)[-1][:3] == ("experiment_ended", "completed", reason)
         with AskTell(spec.folder):  # nobody holds it
             pass
-    assert not Results(spec.folder).history.of_status("running")
+    assert not Results(spec.folder).history.list_by_status("running")
 
 
 def test_ask_tell_after_failures_of_one_cause_ends_and_hands_them_out_again(spec):
@@ -354,7 +354,7 @@ def steered(tmp_path, monkeypatch):
     monkeypatch.setattr("tuner.search.ask_tell._TICK_S", 0.005)
 
     def ask(control):
-        request_id = request(ExperimentFolder(search.spec.folder), control)
+        request_id = send_request(ExperimentFolder(search.spec.folder), control)
         while request_id not in search.history.steered.ids:
             time.sleep(0.005)
         return request_id
@@ -366,7 +366,9 @@ def steered(tmp_path, monkeypatch):
 
 
 def test_stop_trial_ends_it_with_its_next_call(steered):
-    requests = [steered.ask(control_of("stop-trial", trial_id)) for trial_id in ("00000", "00001")]
+    requests = [
+        steered.ask(build_control("stop-trial", trial_id)) for trial_id in ("00000", "00001")
+    ]
     assert report(steered, 0, 1)  # is still recorded
     assert steered.should_stop("00001")
     ends = [e for e in read(steered.spec.folder) if e["event"] == "trial_ended"]
@@ -376,7 +378,7 @@ def test_stop_trial_ends_it_with_its_next_call(steered):
 
 def test_pause_takes_trials_back_until_go_on(steered, tmp_path):
     report(steered, 0, 1)
-    steered.ask(control_of("pause"))
+    steered.ask(build_control("pause"))
     assert report(steered, 0, 2)
     assert steered.trial("00000").status == "interrupted"
     assert steered.suggest() is None
@@ -385,7 +387,7 @@ def test_pause_takes_trials_back_until_go_on(steered, tmp_path):
         assert not other.should_stop("00001")
         assert other.should_stop("00000")
         assert suggested(other) == [("00000", 2)]
-    steered.ask(control_of("go-on"))
+    steered.ask(build_control("go-on"))
     assert suggested(steered) == [("00000", 2)]
     assert not report(steered, 0, 2)  # trained again
     assert not report(steered, 0, 3)
@@ -394,20 +396,20 @@ def test_pause_takes_trials_back_until_go_on(steered, tmp_path):
 
 def test_controls_change_the_trials_that_are_handed_out(steered, tmp_path):
     assert steered.suggest() is None
-    steered.ask(control_of("max-concurrent", 9))
+    steered.ask(build_control("max-concurrent", 9))
     suggested(steered)
     assert steered.ended
-    steered.ask(control_of("try", {"lr": 0.25}))
+    steered.ask(build_control("try", {"lr": 0.25}))
     assert not steered.ended
     assert steered.suggest().config == {"lr": 0.25}
     assert steered.ended
-    steered.ask(control_of("num-samples", 9))
+    steered.ask(build_control("num-samples", 9))
     assert not steered.ended
     with killed(steered.spec.folder, tmp_path / "moved") as other:
         assert (other.spec.num_samples, other.spec.max_concurrent) == (9, 9)
         assert other.trial("00003").config == {"lr": 0.25}
         assert suggested(other, 2) == [("00004", 0), ("00005", 0)]
-    steered.ask(control_of("finish"))
+    steered.ask(build_control("finish"))
     assert steered.ended
     for number in range(4):
         train(steered, number, [1.0])
@@ -422,10 +424,10 @@ def test_another_machine_goes_on_from_a_bucket(snapshot, tmp_path, monkeypatch):
         search.suggest("a")
         report(search, 0, 1)
     monkeypatch.setenv(ROOT, str(tmp_path / "there"))
-    with AskTell(local(storage) / "far") as search:
+    with AskTell(find_local_folder(storage) / "far") as search:
         assert suggested(search, client="a") == [("00000", 1)]
         with snapshot.raises(UsageError):
-            AskTell(local(storage) / "far").__enter__()
+            AskTell(find_local_folder(storage) / "far").__enter__()
     shutil.rmtree(tmp_path)
     assert Results(find_experiment("far", storage)).history.resumed == 1
 
@@ -447,7 +449,7 @@ def test_what_is_answered_is_in_the_bucket(tmp_path, monkeypatch):
         search.complete("00000", failure="no")
         assert last() == ("trial_ended", None, "failed")
         search.suggest("b")
-        request(ExperimentFolder(search.spec.folder), control_of("stop-trial", "00001"))
+        send_request(ExperimentFolder(search.spec.folder), build_control("stop-trial", "00001"))
         until = time.monotonic() + 20
         while not search.should_stop("00001"):
             assert time.monotonic() < until
@@ -464,7 +466,7 @@ def test_searches_that_train_here_refuse_trials_elsewhere(snapshot, spec, tmp_pa
     assert "At once      as many as ask\n" in shown
     assert re.search(refused, str(call("run", str(tmp_path / "far.yaml")).exception))
     assert not spec.folder.exists()
-    create(_validated(spec))
+    create(_validate_spec(spec))
     with snapshot.raises(UsageError):
         resume_experiment(spec.folder)
     assert re.search(refused, str(call("resume", str(spec.folder)).exception))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.search.curves import CurveModel, at_milestones, milestones
+from tuner.search.curves import CurveModel, interpolate_curves, list_milestones
 
-EPOCHS = milestones(50)
+EPOCHS = list_milestones(50)
 
 
 def power_laws(count, noise=0.0, seed=0):
@@ -30,14 +30,14 @@ def cut(loss_NK, known):
 
 @given(st.integers(1, 10_000))
 def test_milestones_ascend_from_the_first_epoch_to_the_last(max_t):
-    epochs = milestones(max_t)
+    epochs = list_milestones(max_t)
     assert epochs[0] == 1
     assert epochs[-1] == max_t
     assert all(a < b <= 3 * a for a, b in pairwise(epochs))
 
 
 def test_at_milestones_interpolates_until_the_end():
-    table = at_milestones([{1: 8.0, 4: 2.0}, {2: 3.0}, {1: 1.0, 2: 0.5, 4: 0.1}], (1, 2, 4))
+    table = interpolate_curves([{1: 8.0, 4: 2.0}, {2: 3.0}, {1: 1.0, 2: 0.5, 4: 0.1}], (1, 2, 4))
     np.testing.assert_allclose(table, [[8, 5, 2], [3, 3, np.nan], [1, 0.5, 0.1]])
 
 
@@ -48,7 +48,7 @@ def test_ends_of_later_trials_are_known_better(noise):
     deviations = []
     for known in range(1, len(EPOCHS)):
         model = CurveModel(cut(whole, known))
-        ends = model.ends()
+        ends = model.predict_ends()
         errors.append(np.abs(ends.mean_N - model.scale(whole[:, -1]))[40:].mean())
         deviations.append(ends.sd_N[40:].mean())
     assert errors[-1] < 0.5 * errors[0]
@@ -67,7 +67,7 @@ def test_ends_of_trials_stopped_by_halving_are_covered(count):
             halved[np.setdiff1d(np.arange(count), left), k + 1 :] = np.nan
         model = CurveModel(halved)
         stopped = np.isnan(halved[:, -1])
-        ends = model.ends()
+        ends = model.predict_ends()
         error = np.abs(model.scale(whole[:, -1]) - ends.mean_N)
         off += (error / np.maximum(ends.sd_N, 1e-9))[stopped].tolist()
     assert (np.array(off) <= 1).mean() >= 0.6
@@ -80,7 +80,7 @@ def test_ends_of_diverged_and_equal_curves_are_finite(odd):
     losses[1] = odd
     for table in (losses, np.full((5, 4), odd)):
         model = CurveModel(table)
-        ends = model.ends()
+        ends = model.predict_ends()
         assert np.isfinite(ends.mean_N).all()
         assert np.isfinite(ends.sd_N).all()
-        assert np.isfinite(model.scale.losses(ends.mean_N + 5 * ends.sd_N)).all()
+        assert np.isfinite(model.scale.unscale_losses(ends.mean_N + 5 * ends.sd_N)).all()

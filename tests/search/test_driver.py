@@ -8,10 +8,10 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
-from tuner.search.driver import Driver, scheduler_of
+from tuner.search.driver import Driver, build_scheduler
 from tuner.search.resuming import Extension
 from tuner.spec.experiment import build_spec
-from tuner.spec.validation import settled
+from tuner.spec.validation import settle_spec
 
 
 def spec_of(**changes):
@@ -21,7 +21,7 @@ def spec_of(**changes):
 
 @pytest.mark.parametrize("scheduler", [None, {"name": "asha", "max_t": 9}])
 def test_scheduler_of_adds_patience(scheduler):
-    built = scheduler_of(spec_of(scheduler=scheduler, stop={"patience_epochs": 2}))
+    built = build_scheduler(spec_of(scheduler=scheduler, stop={"patience_epochs": 2}))
     answers = [built.record("00000", epoch, {"val_loss": 1.0}) for epoch in (1, 2, 3)]
     assert answers == [True, True, False]
 
@@ -35,14 +35,14 @@ def driven(folder, trials, *, has_grown=False, last_ends=True):
     The loss is the distance of lr from 0.3. last_ends: whether the last end is journaled.
     """
     files = ExperimentFolder(folder)
-    spec = settled(build_spec(files.document()["spec"]))
+    spec = settle_spec(build_spec(files.read_document()["spec"]))
     writer = Writer(folder, resumed=has_grown)
     driver = Driver(spec, files, writer.journal, has_grown=has_grown)
     driver.restore()
-    assert not list(driver.unfinished())
+    assert not list(driver.iterate_unfinished())
     driver.begin([], fits=lambda: 9)
     configs = []
-    while len(configs) != trials and (trial := driver.queue.next()):
+    while len(configs) != trials and (trial := driver.queue.pop_next()):
         configs.append(trial.config)
         driver.start(trial.trial_id, trial.config)
         metrics = {"loss": abs(trial.config["lr"] - 0.3)}
@@ -50,7 +50,7 @@ def driven(folder, trials, *, has_grown=False, last_ends=True):
         if len(configs) == trials and not last_ends:
             break
         driver.end(trial.trial_id, "completed")
-        driver.queue.leave(trial.trial_id, {**metrics, "training_iteration": 1}, failed=False)
+        driver.queue.release(trial.trial_id, {**metrics, "training_iteration": 1}, failed=False)
     writer.kill()
     return configs
 
@@ -78,8 +78,8 @@ def test_grown_space_is_searched_alike_after_every_kill(tmp_path, strategy, spac
     spec = {"search": search, "metric": "loss", "mode": "min", "num_samples": samples}
     folder = make_folder(tmp_path / "whole", scheduler=False, **spec)
     first = driven(folder, 3)
-    document = ExperimentFolder(folder).document()
-    extended = Extension(changes={"search.space.lr": wider}).applied_to(
+    document = ExperimentFolder(folder).read_document()
+    extended = Extension(changes={"search.space.lr": wider}).apply(
         document, ExperimentFolder(folder)
     )
     (folder / EXPERIMENT).write_text(json.dumps(extended))

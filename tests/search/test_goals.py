@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tuner.errors import SpecError
 from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import AskTell
-from tuner.search.goals import GoalRung, weighted, weights_of
+from tuner.search.goals import GoalRung, compute_goal_weights, scalarize_losses
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.experiment import build_spec
 
@@ -61,7 +61,7 @@ def train(search, trial, epochs):
 
 @pytest.mark.parametrize("goals", [2, 3])
 def test_weights_of_trials_are_shares_that_cover_the_front(goals):
-    weights = np.array([weights_of(trial, goals) for trial in range(200)])
+    weights = np.array([compute_goal_weights(trial, goals) for trial in range(200)])
     assert (weights > 0).all()
     assert np.allclose(weights.sum(axis=1), 1)
     assert np.allclose(weights.mean(axis=0), 1 / goals, atol=0.02)
@@ -70,7 +70,7 @@ def test_weights_of_trials_are_shares_that_cover_the_front(goals):
 
 @given(points_of_two)
 def test_weighted_prefers_a_point_that_dominates(points):
-    distances = weighted(np.array([*points, (2.0, 2.0)]), weights_of(3, 2))
+    distances = scalarize_losses(np.array([*points, (2.0, 2.0)]), compute_goal_weights(3, 2))
     assert distances[-1] == pytest.approx(max(distances))
     assert ((distances >= 0) & (distances <= 1.05 + 1e-9)).all()
 

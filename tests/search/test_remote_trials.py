@@ -15,8 +15,8 @@ from tuner.experiment.events import RESULT, TRIAL_ENDED
 from tuner.experiment.history import History, fold
 from tuner.experiment.reading import read
 from tuner.search.ask_tell import AskTell
-from tuner.search.driver import scheduler_of
-from tuner.search.resuming import restored
+from tuner.search.driver import build_scheduler
+from tuner.search.resuming import replay_events
 from tuner.spec.experiment import build_spec
 
 EPOCHS = 8
@@ -70,7 +70,7 @@ def disk_that_takes_no_time():
     """No power is cut here, and no test reads the commit."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda fd: None)
-        patch.setattr("tuner.search.run._git_revision", lambda: None)
+        patch.setattr("tuner.search.run._read_git_revision", lambda: None)
         yield
 
 
@@ -179,15 +179,17 @@ def test_remote_trials_lose_and_repeat_nothing_whatever_happens(tmp_path_factory
     history = fold(read(fleet.folder))
     assert history.status == "completed"
     assert sorted(history.trials) == [f"{number:05}" for number in range(6)]
-    assert not history.of_status("running", "interrupted")
+    assert not history.list_by_status("running", "interrupted")
     events = [(e["trial_id"], e["epoch"]) for e in read(fleet.folder) if e["event"] == RESULT]
     assert len(events) == len(set(events))
     for trial_id, losses in fleet.acknowledged.items():
-        recorded = dict(history.trials[trial_id].values("val_loss"))
+        recorded = dict(history.trials[trial_id].list_values("val_loss"))
         assert losses.items() <= recorded.items()
     for trial_id, status in fleet.ended.items():
         assert history.trials[trial_id].status == status
-    replayed = scheduler_of(spec)
-    deque(restored(read(fleet.folder), History(spec.objective), replayed, "val_loss"), maxlen=0)
-    stopped = {trial.trial_id for trial in history.of_status("stopped")}
+    replayed = build_scheduler(spec)
+    deque(
+        replay_events(read(fleet.folder), History(spec.objective), replayed, "val_loss"), maxlen=0
+    )
+    stopped = {trial.trial_id for trial in history.list_by_status("stopped")}
     assert stopped == replayed.stopped

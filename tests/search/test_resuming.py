@@ -12,18 +12,18 @@ from tuner.experiment.changes import Lengths
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.reading import read
-from tuner.reporting.experiment_text import nothing_left
+from tuner.reporting.experiment_text import explain_completion
 from tuner.search.resuming import (
     Extension,
-    assignment_of,
-    finished,
-    in_turn,
-    restored,
-    trainable_of,
-    unfinished,
+    build_assignment,
+    list_unfinished,
+    load_if_finished,
+    replay_events,
+    resolve_trainable,
+    sort_unfinished,
 )
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
-from tuner.spec.experiment import trainable_text
+from tuner.spec.experiment import parse_trainable
 from tuner.spec.sections import Objective
 
 OBJECTIVE = Objective(metric="val_accuracy", mode="max")
@@ -46,7 +46,7 @@ def resumed(writer, *, scheduler=None, lengths=None, objective=None):
     history = History(objective, metrics=["val_accuracy"])
     lengths = lengths or Lengths()
     events = list(read(writer.folder))
-    passed = restored(events, history, scheduler or InOrder(), "val_accuracy", lengths)
+    passed = replay_events(events, history, scheduler or InOrder(), "val_accuracy", lengths)
     assert list(passed) == events
     return history
 
@@ -56,7 +56,7 @@ def lengthened(folder, **scheduler):
     path = folder / "experiment.json"
     document = read_document(path)
     document["spec"]["scheduler"] |= {"max_t": 2, **scheduler}
-    document = LONGER.applied_to(document, ExperimentFolder(folder))
+    document = LONGER.apply(document, ExperimentFolder(folder))
     path.write_text(json.dumps(document))
 
 
@@ -72,28 +72,28 @@ def saved(writer, number, values, *, end=None, **how):
 
 def test_trainable_of_takes_the_recorded_or_an_equal_trainable(snapshot):
     folder = Path("results/e")
-    assert trainable_of("json:dumps", None, folder) == "json:dumps"
-    assert trainable_of("json:dumps", json.dumps, folder) == "json:dumps"
-    passed = trainable_text(lambda config: None)
+    assert resolve_trainable("json:dumps", None, folder) == "json:dumps"
+    assert resolve_trainable("json:dumps", json.dumps, folder) == "json:dumps"
+    passed = parse_trainable(lambda config: None)
     by_value = "__main__:<lambda> (by value)"
-    assert trainable_of(by_value, passed, folder) == passed
+    assert resolve_trainable(by_value, passed, folder) == passed
     for recorded, trainable in (("json:dumps", "json:loads"), (by_value, "json:loads")):
         with snapshot.raises(UsageError):
-            trainable_of(recorded, trainable, folder)
+            resolve_trainable(recorded, trainable, folder)
     with snapshot.raises(UsageError):
-        trainable_of(by_value, None, folder)
+        resolve_trainable(by_value, None, folder)
 
 
 def test_unfinished_are_trials_without_an_end_in_order_of_creation(writer):
-    assert unfinished(History()) == []
+    assert list_unfinished(History()) == []
     writer.trial(0, [0.1])
     writer.trial(4, [0.1], end=None)
     writer.trial(1, [0.1], end="stopped")
     writer.trial(2, [0.1], error=("nan", "m"))
     writer.trial(3, [], end="interrupted")
     history = resumed(writer)
-    assert [trial.trial_id for trial in unfinished(history)] == ["00003", "00004"]
-    assert [trial.trial_id for trial in unfinished(history, retry_failed=True)] == [
+    assert [trial.trial_id for trial in list_unfinished(history)] == ["00003", "00004"]
+    assert [trial.trial_id for trial in list_unfinished(history, retry_failed=True)] == [
         "00002",
         "00003",
         "00004",
@@ -142,22 +142,22 @@ def test_restored_reopens_shorter_trials_which_go_on_the_best_first(writer, file
     writer.trial(3, [0.1], end="interrupted")
     lengths = Lengths(4, frozenset({2}))
     history = resumed(writer, lengths=lengths, objective=OBJECTIVE)
-    left = in_turn(unfinished(history), lengths, OBJECTIVE)
+    left = sort_unfinished(list_unfinished(history), lengths, OBJECTIVE)
     assert [trial.trial_id for trial in left] == ["00003", "00001", "00000"]
     assert history.counts == {"completed": 1, "interrupted": 3, "running": 0}
-    assert assignment_of(files, history.trials["00001"]).epoch == 2
+    assert build_assignment(files, history.trials["00001"]).epoch == 2
 
 
 def test_assignment_of_a_trial_without_a_checkpoint_begins_anew_with_its_seed(writer, files):
     writer.add("trial_started", trial_id="00000", config={"lr": 0.1}, seed=9)
     writer.add("result", trial_id="00000", epoch=1, metrics={"val_accuracy": 0.5})
-    [trial] = unfinished(resumed(writer))
-    assignment = assignment_of(files, trial)
+    [trial] = list_unfinished(resumed(writer))
+    assignment = build_assignment(files, trial)
     assert (assignment.epoch, assignment.checkpoint, assignment.seed) == (0, None, 9)
     again = Writer(writer.folder, resumed=True)
     again.checkpoint("00000", 1)
-    [trial] = unfinished(resumed(again))
-    assignment = assignment_of(files, trial)
+    [trial] = list_unfinished(resumed(again))
+    assignment = build_assignment(files, trial)
     assert (assignment.epoch, assignment.seed) == (1, 9)
 
 
@@ -167,8 +167,8 @@ def test_assignment_of_warns_of_damaged_checkpoints_and_goes_back(writer, files,
         path = writer.checkpoint(trial_id, epoch)
     path.write_bytes(b"half")
     (path.parent.parent / "2/state.pt").unlink()
-    [trial] = unfinished(resumed(writer))
-    assert assignment_of(files, trial).epoch == 1
+    [trial] = list_unfinished(resumed(writer))
+    assert build_assignment(files, trial).epoch == 1
     newest, before = caplog.messages
     assert ("is not what was written" in newest, "is missing" in before) == (True, True)
 
@@ -177,8 +177,8 @@ def test_assignment_of_ignores_a_checkpoint_without_its_report(writer, files):
     trial_id = writer.trial(0, [0.1], end=None)
     for epoch in (1, 2):
         writer.checkpoint(trial_id, epoch)
-    [trial] = unfinished(resumed(writer))
-    assert assignment_of(files, trial).epoch == 1
+    [trial] = list_unfinished(resumed(writer))
+    assert build_assignment(files, trial).epoch == 1
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_assignment_of_ignores_a_checkpoint_without_its_report(writer, files):
     ],
 )
 def test_extension_changes_only_its_keys(files, more, changes):
-    document = files.document()
-    spec = Extension(**more).applied_to(document, files)["spec"]
+    document = files.read_document()
+    spec = Extension(**more).apply(document, files)["spec"]
     assert spec == document["spec"] | changes
 
 
@@ -205,12 +205,12 @@ def test_extension_adds_samples_to_those_that_have_begun(snapshot, writer, files
     writer.add("trial_ended", trial_id="00006", status="interrupted")
     writer.add("trial_started", trial_id="00006", config={})
     writer.kill()
-    document = files.document()
+    document = files.read_document()
     extension = Extension(add_samples=3)
-    assert extension.applied_to(document, files)["spec"]["num_samples"] == 9
+    assert extension.apply(document, files)["spec"]["num_samples"] == 9
     document["spec"]["num_samples"] = None
     with snapshot.raises(UsageError):
-        extension.applied_to(document, files)
+        extension.apply(document, files)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_finished_of_a_completed_search_depends_on_its_extension(writer, more, i
     writer.trial(0, [0.1])
     writer.trial(1, error=("oom", "m"))
     writer.end()
-    assert (finished(writer.folder, more) is not None) == is_over
+    assert (load_if_finished(writer.folder, more) is not None) == is_over
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_finished_of_a_search_that_was_cut_short_is_none(writer, status, end):
     if end:
         writer.add("experiment_ended", **end)
     writer.kill()
-    assert finished(writer.folder, Extension()) is None
+    assert load_if_finished(writer.folder, Extension()) is None
 
 
 def test_finished_after_a_change_before_a_kill_is_none_until_trials_are_longer(writer):
@@ -251,12 +251,12 @@ def test_finished_after_a_change_before_a_kill_is_none_until_trials_are_longer(w
     writer.end()
     lengthened(writer.folder)
     for more in (Extension(), LONGER):
-        assert finished(writer.folder, more) is None
+        assert load_if_finished(writer.folder, more) is None
     again = Writer(writer.folder, resumed=True)
     again.trial(0, [0.3, 0.4], first=3)
     again.end()
     for more in (Extension(), LONGER):
-        assert finished(writer.folder, more).trials[trial_id].last_epoch == 4
+        assert load_if_finished(writer.folder, more).trials[trial_id].last_epoch == 4
 
 
 @pytest.mark.parametrize(
@@ -282,13 +282,13 @@ def test_finished_of_a_search_that_its_rule_ended_is_none_only_under_changes(
     writer.trial(0, [0.5], end="completed" if reason == "target" else "interrupted")
     writer.add("experiment_ended", status="completed", reason=reason)
     writer.kill()
-    document = files.document()
+    document = files.read_document()
     document["spec"]["stop"] = {reason: value}
     (writer.folder / "experiment.json").write_text(json.dumps(document))
     for more in (Extension(), *over):
-        assert finished(writer.folder, more) is not None
+        assert load_if_finished(writer.folder, more) is not None
     for more in left:
-        assert finished(writer.folder, more) is None
+        assert load_if_finished(writer.folder, more) is None
     if reason == "utility":
-        text = nothing_left(finished(writer.folder, Extension()))
+        text = explain_completion(load_if_finished(writer.folder, Extension()))
         assert "expects little more, nothing is left to do; for smaller gains: " in text

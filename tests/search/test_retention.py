@@ -13,8 +13,8 @@ from synthetic import Writer, make_folder
 from tuner.experiment.events import CHECKPOINT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
-from tuner.places import ROOT, local
-from tuner.search.resuming import Retention, sweep
+from tuner.places import ROOT, find_local_folder
+from tuner.search.resuming import Retention, remove_leftovers
 from tuner.spec.sections import Objective
 
 SHA256 = "0" * 64
@@ -31,7 +31,7 @@ class Disk:
         self.events = []
         self.calls = []
 
-    def saved(self, checkpoint):
+    def notify_saved(self, checkpoint):
         self.calls.append(("saved", "".join(checkpoint.relative_to(self.folder).parts[3:4])))
 
     def remove(self, folder):
@@ -137,7 +137,9 @@ KEPT = (
 def killed(request, tmp_path, monkeypatch):
     """An experiment that was killed, with files of all kinds below trials/."""
     monkeypatch.setenv(ROOT, str(tmp_path / "mirrors"))
-    root = tmp_path if request.param == "folder" else local(f"memory://{uuid4().hex}/runs")
+    root = (
+        tmp_path if request.param == "folder" else find_local_folder(f"memory://{uuid4().hex}/runs")
+    )
     writer = Writer(make_folder(root / "digits"))
     writer.trial(0, [0.1, 0.2], end=None)
     for epoch in (1, 2):  # the first is replaced by now, and stays
@@ -155,8 +157,8 @@ def killed(request, tmp_path, monkeypatch):
 
 
 def test_sweep_removes_only_what_no_line_names(killed):
-    before = killed.files_below("trials")
-    sweep(killed, fold(killed.events()).trials.values())
+    before = killed.list_files("trials")
+    remove_leftovers(killed, fold(killed.read_events()).trials.values())
     left = {f"trials/{name}" for name in LEFT}
-    assert killed.files_below("trials") == [name for name in before if name not in left]
+    assert killed.list_files("trials") == [name for name in before if name not in left]
     assert not (killed.path / "trials/00000/checkpoints/3").exists()

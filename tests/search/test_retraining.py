@@ -7,9 +7,15 @@ from confirmed import FOUND, lengthened, refitted, retrained, searched
 from synthetic import Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
-from tuner.experiment.results.confirmation import best_model, show_json
+from tuner.experiment.results.confirmation import choose_model, show_json
 from tuner.experiment.results.results import Results
-from tuner.search.retraining import confirm, confirming_spec, refit, refit_at_end, refitting_spec
+from tuner.search.retraining import (
+    build_confirm_spec,
+    build_refit_spec,
+    confirm,
+    refit,
+    run_requested_refit,
+)
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.declaration import Declaration
 from tuner.spec.validation import validate
@@ -30,7 +36,7 @@ def search(tmp_path):
 
 
 def test_confirming_spec_trains_leaders_completely_with_fresh_seeds(snapshot, search):
-    spec = confirming_spec(search, top=2, seeds=3)
+    spec = build_confirm_spec(search, top=2, seeds=3)
     assert (spec.trials, spec.epochs) == (6, 10)
     snapshot(spec.to_yaml())
 
@@ -46,7 +52,7 @@ def test_confirming_spec_replaces_a_searched_seed(tmp_path):
     writer.trial(0, [0.9], config={"lr": 0.5, "seed": 2})
     writer.trial(1, [0.8], config={"lr": 0.5, "seed": 3})
     writer.end()
-    spec = confirming_spec(Results(folder), top=2, seeds=2)
+    spec = build_confirm_spec(Results(folder), top=2, seeds=2)
     assert spec.search.model_dump()["configs"] == ({"lr": 0.5},)
     assert spec.search.model_dump()["seeds"] == (4, 5)
     assert (spec.scheduler, spec.epochs) == (None, 2)
@@ -55,14 +61,14 @@ def test_confirming_spec_replaces_a_searched_seed(tmp_path):
 def test_confirming_spec_of_an_unsuitable_search_is_refused(snapshot, tmp_path, search):
     results = retrained(search, [[0.9, 0.8]])
     with snapshot.raises(UsageError):
-        confirming_spec(results, top=1, seeds=1)
+        build_confirm_spec(results, top=1, seeds=1)
     failed = Writer(make_folder(tmp_path / "failed"))
     failed.trial(0, [], error=("nan", "m"))
     with snapshot.raises(UsageError):
-        confirming_spec(Results(failed.folder), top=1, seeds=1)
+        build_confirm_spec(Results(failed.folder), top=1, seeds=1)
     failed.end()
     with pytest.raises(NoUsableTrialError):
-        confirming_spec(Results(failed.folder), top=1, seeds=1)
+        build_confirm_spec(Results(failed.folder), top=1, seeds=1)
     seeds = searched(
         tmp_path / "seeds", {}, search={"strategy": "random", "space": {"seed": "choice([1])"}}
     )
@@ -70,7 +76,7 @@ def test_confirming_spec_of_an_unsuitable_search_is_refused(snapshot, tmp_path, 
     writer.trial(5, [0.9], config={"seed": 1})
     writer.end()
     with snapshot.raises(UsageError):
-        confirming_spec(Results(seeds.folder), top=1, seeds=1)
+        build_confirm_spec(Results(seeds.folder), top=1, seeds=1)
 
 
 def test_confirm_twice_reads_the_first_confirmation(snapshot, search):
@@ -85,7 +91,7 @@ def test_confirm_twice_reads_the_first_confirmation(snapshot, search):
 def test_refitting_spec_trains_the_best_config_to_its_best_epoch_on_the_schedule_of_the_search(
     snapshot, search
 ):
-    spec = refitting_spec(search, seeds=2)
+    spec = build_refit_spec(search, seeds=2)
     # the best epoch of the trial is 2, and the schedule of the search covers 10
     assert (spec.trials, spec.epochs, spec.constants["epochs"]) == (2, 2, 10)
     snapshot(spec.to_yaml())
@@ -93,7 +99,7 @@ def test_refitting_spec_trains_the_best_config_to_its_best_epoch_on_the_schedule
 
 
 def test_refitting_spec_of_a_final_model_trains_all_images(search):
-    spec = refitting_spec(search, final=True)
+    spec = build_refit_spec(search, final=True)
     assert (spec.training["train_on"], spec.refits.final) == ("all", True)
     assert validate(spec) == spec
 
@@ -101,16 +107,16 @@ def test_refitting_spec_of_a_final_model_trains_all_images(search):
 def test_refitting_spec_of_folds_trains_once_as_long_as_a_fold(tmp_path):
     fields = {"training": {"folds": 2, "fold_epochs": 9}, "scheduler": {"max_t": 2}}
     results = searched(tmp_path / "x", FOUND, **fields, trainable=IMAGE_CLASSIFIER)
-    spec = validate(refitting_spec(results))
+    spec = validate(build_refit_spec(results))
     assert (spec.epochs, spec.constants["epochs"], spec.training["folds"]) == (9, 9, None)
-    confirming = validate(confirming_spec(results, top=1, seeds=2))
+    confirming = validate(build_confirm_spec(results, top=1, seeds=2))
     assert (confirming.epochs, confirming.objective.from_epoch) == (2, 2)
     assert confirming.training == {**results.spec.training, "resplit": True}
 
 
 def test_refitting_spec_after_a_confirmation_takes_the_confirmed_model(search):
     confirmation = retrained(search, [[0.90, 0.91], [0.97, 0.96]])
-    spec = refitting_spec(search)
+    spec = build_refit_spec(search)
     assert (spec.search.configs, spec.refits.name) == (({"lr": 0.3},), "digits-confirm")
     assert spec.refits.trial_id == confirmation.get_best_trial().trial_id == "00002"
     assert (spec.name, spec.confirms, spec.search.seeds) == ("digits-refit", None, (8,))
@@ -126,7 +132,7 @@ def test_refitting_spec_keeps_a_searched_seed_and_length(tmp_path):
     writer = Writer(folder)
     writer.trial(0, [0.9], config={"lr": 0.5, "seed": 3, "epochs": 6})
     writer.end()
-    spec = refitting_spec(Results(folder))
+    spec = build_refit_spec(Results(folder))
     assert spec.search.configs == ({"lr": 0.5, "epochs": 6},)
     assert (spec.search.seeds, "epochs" in spec.training) == ((3,), False)
 
@@ -150,7 +156,7 @@ class Custom:
 
 def test_refitting_spec_of_a_custom_learner_has_its_constants(tmp_path):
     results = searched(tmp_path / "own", FOUND, trainable=f"{__name__}:Custom", training={"a": 1})
-    spec = refitting_spec(results)
+    spec = build_refit_spec(results)
     assert spec.training == {"a": 1, "epochs": 10, "all_data": True}
 
 
@@ -173,8 +179,8 @@ def test_refit_of_an_unended_search_or_a_refit_is_refused(snapshot, tmp_path, se
 def test_refit_hands_over_the_last_epoch_of_the_first_seed(search):
     results = refitted(search)
     assert results.best_checkpoint().epoch == 2
-    assert results.best_json()["metrics"]["epochs_trained"] == 2
-    assert results.accuracy(results.best_json()) is None
+    assert results.describe_best()["metrics"]["epochs_trained"] == 2
+    assert results.compute_accuracy(results.describe_best()) is None
 
 
 def test_refit_twice_reads_the_first(snapshot, search):
@@ -202,12 +208,12 @@ def test_complete_refit_of_the_best_trial_is_the_model(tmp_path, end, more, asks
         writer.trial(9, [value], config={"lr": lr})
         writer.end()
     search = Results(search.folder)
-    handed_over = best_model(search)
+    handed_over = choose_model(search)
     assert handed_over.results.name == (name if is_found else search.name)
     assert ("refit" in show_json(search)) == is_found
-    assert best_model(search, "00001").results.name == search.name
+    assert choose_model(search, "00001").results.name == search.name
     if is_found:
-        assert refit_at_end(search, address=NO_RAY).name == name
+        assert run_requested_refit(search, address=NO_RAY).name == name
 
 
 def test_refit_without_gpus_of_this_machine_is_refused(snapshot, search):

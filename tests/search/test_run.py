@@ -45,7 +45,7 @@ def spec(tmp_path):
 def searches(monkeypatch):
     """The runs that would search with Tune."""
     runs = []
-    monkeypatch.setattr(tune_run.TuneRun, "search", lambda run: runs.append(run))
+    monkeypatch.setattr(tune_run.TuneRun, "run", lambda run: runs.append(run))
     return runs
 
 

@@ -4,7 +4,7 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import ExperimentError
-from tuner.experiment.control import control_of, request
+from tuner.experiment.control import build_control, send_request
 from tuner.experiment.events import CONTROL
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import read
@@ -34,10 +34,10 @@ class Search(Driver):
     def hear(self):
         """Answer what was asked, as Tune's thread does once the listener has read it."""
         self.steering._read()
-        self.steering.attend()
+        self.steering.answer_requests()
 
     def ask(self, control):
-        request_id = request(self.folder, control, by="ada")
+        request_id = send_request(self.folder, control, by="ada")
         self.hear()
         return request_id
 
@@ -76,54 +76,54 @@ def search(folder):
 
 def test_pause_frees_slots_and_go_on_resumes_first(search):
     first = search.start("a")[0]
-    request_id = search.ask(control_of("pause"))
-    assert (search.steering.limit(), search.steering.spare()) == (0, 0)
+    request_id = search.ask(build_control("pause"))
+    assert (search.steering.count_slots(), search.steering.count_spare_workers()) == (0, 0)
     assert search.source.suggest("b") is None
     assert search.report(first, 1)
-    assert search.steering.leaving(first) == ("interrupted", request_id)
+    assert search.steering.pop_requested_end(first) == ("interrupted", request_id)
     search.source.on_trial_complete("a", {"val_accuracy": 0.5})
     search.end(first, "interrupted", control=request_id)
     search.queue.retry(Assignment(first, {"lr": 0.1}, epoch=1))
     assert search.source.suggest("c") is None
-    search.ask(control_of("go-on"))
+    search.ask(build_control("go-on"))
     assert search.start("d")[0] == first
     assert not search.report(first, 2)
-    assert search.steering.spare() is None
+    assert search.steering.count_spare_workers() is None
 
 
 def test_stop_trial_ends_a_waiting_trial(search):
     first = search.start("a")[0]
-    search.ask(control_of("pause"))
+    search.ask(build_control("pause"))
     search.report(first, 1)
     search.source.on_trial_complete("a", {})
     search.end(first, "interrupted")
     search.queue.retry(Assignment(first, {"lr": 0.1}, epoch=1))
-    request_id = search.ask(control_of("stop-trial", first))
+    request_id = search.ask(build_control("stop-trial", first))
     trial = search.history.trials[first]
     assert (trial.status, trial.ended_by) == ("stopped", request_id)
-    search.ask(control_of("go-on"))
+    search.ask(build_control("go-on"))
     assert search.start("b")[0] == "00001"
 
 
 def test_max_concurrent_limits_live_trials(search):
-    assert search.steering.at_most(8) == 2
+    assert search.steering.apply_max_concurrent(8) == 2
     search.start("a"), search.start("b")
     assert search.source.suggest("c") is None
-    search.ask(control_of("max-concurrent", 3))
+    search.ask(build_control("max-concurrent", 3))
     search.start("c")
-    search.ask(control_of("max-concurrent", 1))
+    search.ask(build_control("max-concurrent", 1))
     search.source.on_trial_complete("a", {"val_accuracy": 1})
     assert search.source.suggest("d") is None
-    assert search.steering.spare() == 0
-    search.ask(control_of("max-concurrent", None))
-    assert search.steering.limit() == 8
+    assert search.steering.count_spare_workers() == 0
+    search.ask(build_control("max-concurrent", None))
+    assert search.steering.count_slots() == 8
 
 
 def test_try_runs_next_as_an_additional_trial(search):
-    search.ask(control_of("max-concurrent", 8))
+    search.ask(build_control("max-concurrent", 8))
     assert search.start("a")[2] == {"lr": 0.1}
-    search.ask(control_of("try", {"lr": 0.5}))
-    search.ask(control_of("try", {"lr": 0.6}))
+    search.ask(build_control("try", {"lr": 0.5}))
+    search.ask(build_control("try", {"lr": 0.6}))
     assert search.start("b") == ("00001", "asked", {"lr": 0.5})
     assert search.start("c") == ("00002", "asked", {"lr": 0.6})
     assert search.start("d") == ("00003", "random", {"lr": 0.11})
@@ -134,8 +134,8 @@ def test_try_runs_next_as_an_additional_trial(search):
 
 def test_finish_starts_no_more_trials(search):
     first = search.start("a")[0]
-    search.ask(control_of("pause"))
-    search.ask(control_of("finish"))
+    search.ask(build_control("pause"))
+    search.ask(build_control("finish"))
     assert not search.report(first, 1)
     assert search.source.suggest("b") is None
     search.source.on_trial_complete("a", {"val_accuracy": 0.5})
@@ -144,7 +144,7 @@ def test_finish_starts_no_more_trials(search):
 
 def test_kill_before_a_requested_trial_starts_repeats_no_config(search, folder):
     first = search.start("a")
-    search.ask(control_of("try", {"lr": 0.5}))
+    search.ask(build_control("try", {"lr": 0.5}))
     search.end(first[0], "completed")
     search.source.on_trial_complete("a", {"val_accuracy": 0.5})
     assert search.source.suggest("b")["trial_id"] == "00001"  # killed before it starts
@@ -152,7 +152,7 @@ def test_kill_before_a_requested_trial_starts_repeats_no_config(search, folder):
     search.writer.kill()
     again = Search(folder, resumed=True)
     assert again.start("a") == ("00001", "asked", {"lr": 0.5})
-    again.ask(control_of("max-concurrent", 3))
+    again.ask(build_control("max-concurrent", 3))
     started = [first, later, again.start("b"), again.start("c")]
     assert [c["lr"] for _, _, c in started] == pytest.approx([0.1, 0.11, 0.12, 0.13])
     again.writer.journal.close()
@@ -160,7 +160,7 @@ def test_kill_before_a_requested_trial_starts_repeats_no_config(search, folder):
 
 def test_control_that_cannot_be_journaled_is_not_done(search):
     search.error = ExperimentError("the disk is full")
-    for control in (control_of("try", {"lr": 0.5}), control_of("num-samples", 9)):
+    for control in (build_control("try", {"lr": 0.5}), build_control("num-samples", 9)):
         search.ask(control)
     assert search.controls() == []
     assert search.spec.num_samples == 6
@@ -169,11 +169,11 @@ def test_control_that_cannot_be_journaled_is_not_done(search):
 
 def test_impossible_controls_are_refused_in_the_journal(snapshot, search):
     first = search.start("a")[0]
-    early = request(search.folder, control_of("stop-trial", first))
+    early = send_request(search.folder, build_control("stop-trial", first))
     search.end(first, "completed")
     search.hear()
     verbs = ["go-on", "pause", "pause", "finish", "finish"]
-    for control in (*map(control_of, verbs), control_of("try", {"lr": 0.5})):
+    for control in (*map(build_control, verbs), build_control("try", {"lr": 0.5})):
         search.ask(control)
     snapshot("\n".join(map(str, search.controls())))
     assert search.history.steered.tries == []
@@ -181,8 +181,10 @@ def test_impossible_controls_are_refused_in_the_journal(snapshot, search):
 
 
 def test_requests_are_answered_once_despite_kills(search, folder):
-    search.ask(control_of("try", {"lr": 0.5}))  # journaled, and killed before it is done
-    request(search.folder, control_of("time-budget", 60))  # and this one before it is journaled
+    search.ask(build_control("try", {"lr": 0.5}))  # journaled, and killed before it is done
+    send_request(
+        search.folder, build_control("time-budget", 60)
+    )  # and this one before it is journaled
     search.writer.kill()
     again = Search(folder, resumed=True)
     assert again.start("a") == ("00000", "asked", {"lr": 0.5})
@@ -199,8 +201,8 @@ def test_requests_are_answered_once_despite_kills(search, folder):
 
 
 def test_request_at_the_end_is_refused(search):
-    with search.steering.listening():
-        request_id = request(search.folder, control_of("pause"))
+    with search.steering.receive_requests():
+        request_id = send_request(search.folder, build_control("pause"))
     answers = {answer.id: answer.refused for answer in search.history.steered.answers}
     assert answers == {request_id: "the search has ended"}
 
@@ -209,13 +211,13 @@ def test_error_while_controls_are_read_ends_the_search(search):
     errors = [RuntimeError("no such\nbucket")]  # of the first read, which the thread does
 
     class Broken(ExperimentFolder):
-        def files_below(self, name):
+        def list_files(self, name):
             if errors:
                 raise errors.pop()
             return []
 
     search.folder = Broken(search.folder.path)
-    with search.steering.listening():
+    with search.steering.receive_requests():
         pass
     assert search.is_over()
     assert str(search.stop.error) == "the controls cannot be read: no such bucket"

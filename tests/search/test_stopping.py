@@ -11,7 +11,7 @@ from tuner.errors import InterruptedSearchError
 from tuner.experiment.events import FINISH, PATIENCE, SAME_FAILURE, TARGET, TIME_BUDGET, UTILITY
 from tuner.experiment.history import History
 from tuner.experiment.results.results import Results
-from tuner.search.stopping import EarlyEnd, StopRequest, ending, refit_s
+from tuner.search.stopping import EarlyEnd, StopRequest, describe_end, estimate_refit_s
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Stop
 from tuner.spec.space.parsing import parse_space
@@ -20,7 +20,7 @@ from tuner.spec.space.parsing import parse_space
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_stop_request_after_a_signal_is_requested(number):
     stop = StopRequest(None)
-    with process.handled(stop.on_signal):
+    with process.catch_signals(stop.receive_signal):
         assert not stop.requested
         os.kill(os.getpid(), number)
         assert (stop.requested, stop.signal) == (True, number)
@@ -29,7 +29,7 @@ def test_stop_request_after_a_signal_is_requested(number):
 
 def test_stop_request_keeps_the_first_signal_and_raises_a_second_ctrl_c():
     stop = StopRequest(None)
-    with process.handled(stop.on_signal):
+    with process.catch_signals(stop.receive_signal):
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
             os.kill(os.getpid(), number)
         with pytest.raises(KeyboardInterrupt):
@@ -59,7 +59,7 @@ def test_refit_s_is_more_than_the_time_up_to_the_best_epoch(tmp_path, refit, lea
     writer = Writer(make_folder(tmp_path / "x", refit=refit), clock=Clock(tick=1.0))
     writer.trial(0, [0.5, 0.6, 0.7, 0.6])
     results = Results(writer.folder)
-    expected_s = refit_s(results.spec, results.history)
+    expected_s = estimate_refit_s(results.spec, results.history)
     assert expected_s > least_s if refit else expected_s == 0
     assert expected_s < 60
 
@@ -83,13 +83,13 @@ class Search:
         record = {"event": event, "time": self.now, **fields}
         self.history.apply(record)
         self.early_end(record)
-        return self.early_end.reason(self.now)
+        return self.early_end.find_reason(self.now)
 
     def resume(self, *, retry_failed):
         self.drive(Stop(), resumed=True)
-        for trial in self.history.of_status("failed") if retry_failed else ():
+        for trial in self.history.list_by_status("failed") if retry_failed else ():
             self.after("trial_ended", trial_id=trial.trial_id, status="interrupted")
-        return self.early_end.reason(self.now)
+        return self.early_end.find_reason(self.now)
 
     def start(self, number, *values, config=None):
         trial_id = f"{number:05}"
@@ -113,7 +113,7 @@ class Search:
             objective=self.objective,
             num_samples=num_samples,
         )
-        return ending(spec, self.history, stop)
+        return describe_end(spec, self.history, stop)
 
 
 @pytest.mark.parametrize(("mode", "values"), [("min", (0.5, 0.2)), ("max", (0.1, 0.2))])
@@ -143,14 +143,14 @@ def test_early_end_counts_no_interrupted_trial():
 def test_early_end_counts_seconds_without_a_better_value_except_in_a_pause():
     search = Search(patience_s=10)
     search.trial(0, 0.5, 0.4)
-    assert search.early_end.reason(search.now + 8) is None
-    assert search.early_end.reason(search.now + 10) == PATIENCE
+    assert search.early_end.find_reason(search.now + 8) is None
+    assert search.early_end.find_reason(search.now + 10) == PATIENCE
     search.after("control", id="1", control={"verb": "pause"})
     search.now += 99
-    assert search.early_end.reason(search.now) is None
+    assert search.early_end.find_reason(search.now) is None
     assert search.after("control", id="2", control={"verb": "go-on"}) is None
-    assert search.early_end.reason(search.now + 9) is None
-    assert search.early_end.reason(search.now + 10) == PATIENCE
+    assert search.early_end.find_reason(search.now + 9) is None
+    assert search.early_end.find_reason(search.now + 10) == PATIENCE
 
 
 def test_early_end_when_little_is_expected_of_another_hour():
@@ -160,9 +160,9 @@ def test_early_end_when_little_is_expected_of_another_hour():
     ends = [search.trial(number, value) for number, value in enumerate(values)]
     assert ends == [None] * 20 + [UTILITY]
     search.drive(rule, resumed=True)  # as when it was killed before its end
-    assert search.early_end.reason(search.now) == UTILITY
+    assert search.early_end.find_reason(search.now) == UTILITY
     search.drive(Stop(utility=0.88), resumed=True)
-    assert search.early_end.reason(search.now) is None
+    assert search.early_end.find_reason(search.now) is None
     assert [search.trial(number, 0.9) for number in (21, 22)] == [None, UTILITY]
 
 

@@ -54,7 +54,7 @@ class Source(TuneSearcher):
         trials = {i: TrialRecord(i, 0.0, origin=origin) for i, origin in origins.items()}
         history = SimpleNamespace(trials=trials, steered=Steered(tries=list(tries)))
         self.queue = TrialQueue(strategy, history, total=total, limit=lambda: limit, **more)
-        steering = SimpleNamespace(attend=lambda: None)
+        steering = SimpleNamespace(answer_requests=lambda: None)
         super().__init__(
             SimpleNamespace(queue=self.queue, steering=steering, is_over=lambda: is_over)
         )
@@ -68,7 +68,7 @@ def test_trials_draw_seeds_of_their_own_from_that_of_the_experiment():
     def seeds(seed):
         tries = [Requested({"number": 9})]
         queue = Source(Strategy(), seed=seed, tries=tries).queue
-        return [queue.next().seed for _ in range(3)]
+        return [queue.pop_next().seed for _ in range(3)]
 
     assert seeds(1) == seeds(1)
     assert len({*seeds(1), *seeds(2)}) == 6
@@ -92,7 +92,7 @@ def test_strategy_learns_of_a_failure_only_when_it_is_final():
     assert source.suggest("c") is None  # b is live: it may have to be tried again
     source.on_trial_complete("b", error=True)
     assert strategy.calls == []
-    source.queue.give_up("00000", "nan")
+    source.queue.report_failure("00000", "nan")
     source.queue.retry(Assignment("00001", {"number": 1}, epoch=3))
     assert strategy.calls == [("complete", "00000", None, True)]
     assert source.suggest("c")["epoch"] == 3
@@ -157,7 +157,9 @@ def run(search, numbers, events):
     return configs
 
 
-@pytest.mark.parametrize("strategy", [n for n in SEARCHERS.names() if SEARCHERS.settings(n).learns])
+@pytest.mark.parametrize(
+    "strategy", [n for n in SEARCHERS.list_names() if SEARCHERS.load_settings(n).learns]
+)
 def test_replay_goes_on_as_if_uninterrupted(strategy):
     events = [{"event": "experiment_started"}]
     uninterrupted = run(searcher(strategy), range(16), [])

@@ -26,8 +26,8 @@ from tuner.search.tune_callbacks import (
     Recorder,
     Retries,
     Waiting,
-    error_of,
-    failure_of,
+    classify_failure,
+    load_error,
 )
 from tuner.spec.validation import ValidatedSpec
 from tuner.trial.failures import STORAGE, Failure
@@ -50,15 +50,15 @@ class Trials:
         spec = ValidatedSpec.model_validate(dict(changed))
         self.driver = driver = Driver(spec, ExperimentFolder(folder), self.journal)
         driver.restore()
-        driver.journal_start(resumed=False)
+        driver.record_search_start(resumed=False)
         driver.observers = [self.seen.append]
         driver.begin([], fits=lambda: 1)
         self.stopped = driver.scheduler.stopped
         self.history = driver.history
         driver.is_over = lambda: self.is_over
-        driver.steering.leaving = self.leaving.get
+        driver.steering.pop_requested_end = self.leaving.get
         driver.queue.retry = lambda trial: self.settled.append((trial.trial_id, True))
-        driver.queue.give_up = lambda *failed: self.settled.append((*failed, False))
+        driver.queue.report_failure = lambda *failed: self.settled.append((*failed, False))
         self.recorder = Recorder(driver, call_of=lambda error: call)
 
     def start(self, *numbers):
@@ -322,7 +322,7 @@ def test_unfinished_keeps_a_whole_trial_whose_code_runs_on(trials, runs_on):
     trials.result(0, 3)
     trials.stopped.add("00000")
     whole = trials.history.trials["00000"]
-    assert list(trials.driver.unfinished(runs_on=runs_on)) == ([whole] if runs_on else [])
+    assert list(trials.driver.iterate_unfinished(runs_on=runs_on)) == ([whole] if runs_on else [])
     assert whole.status == ("running" if runs_on else "completed")
 
 
@@ -416,7 +416,7 @@ def call_of(method, ago_s, ended=False):
 
 
 def failure(error=None, call=None):
-    return failure_of(error, call, report_timeout_s=60)
+    return classify_failure(error, call, report_timeout_s=60)
 
 
 @pytest.mark.parametrize(
@@ -452,8 +452,8 @@ def test_failure_of_a_worker_that_ends_between_two_trials_is_none():
 def test_error_of_reads_what_ray_wrote_if_it_can(tmp_path, content, error):
     file = tmp_path / "error.pkl"
     file.write_bytes(content)
-    assert repr(error_of(trial(0, str(file)))) == error
-    assert error_of(trial(0)) is None
+    assert repr(load_error(trial(0, str(file)))) == error
+    assert load_error(trial(0)) is None
 
 
 CRASH = Failure("crash", "gone")
@@ -476,5 +476,5 @@ POISONED = Failure("exception", "device-side assert", poisoned=True)
 )
 def test_retries_grant_another_try_by_kind_and_epoch(failure, epochs, granted):
     retries = Retries()
-    assert [retries.grants("0", epoch, failure) for epoch in epochs] == granted
-    assert retries.grants("1", 1, CRASH)  # each trial by itself
+    assert [retries.should_retry("0", epoch, failure) for epoch in epochs] == granted
+    assert retries.should_retry("1", 1, CRASH)  # each trial by itself

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from tuner.search.tune_run import StopAll, placement
+from tuner.search.tune_run import StopAll, build_placement
 from tuner.spec.sections import Resources
 
 
@@ -19,7 +19,7 @@ from tuner.spec.sections import Resources
     ],
 )
 def test_placement_reserves_what_the_workers_use(resources, bundles):
-    group = placement(Resources(**resources))
+    group = build_placement(Resources(**resources))
     assert group.bundles == bundles
     assert group.head_bundle_is_empty == (len(bundles) > 1)  # who only watches reserves nothing
 

@@ -6,9 +6,9 @@ import pytest
 from synthetic import TRAINABLE, Writer, make_folder
 
 from tuner.errors import SpecError, UsageError
-from tuner.search.warm_start import load_warm_start, warm_start_of
+from tuner.search.warm_start import build_warm_start, load_warm_start
 from tuner.spec.experiment import build_spec
-from tuner.spec.validation import settled
+from tuner.spec.validation import settle_spec
 
 SPACE = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 1)"}
 GRID = {"lr": "choice([0.1, 0.01, 0.9])", "momentum": "choice([0.5, 0.9, 0.1])"}
@@ -56,21 +56,21 @@ def skipping(earlier, strategy="grid", search=None, num_samples=9, **changes):
     """The spec of a search that does not learn."""
     raw = spec_of(earlier).model_dump(mode="json")
     search = {"strategy": strategy, "space": GRID, **(search or {})}
-    return settled(build_spec({**raw, "search": search, "num_samples": num_samples, **changes}))
+    return settle_spec(build_spec({**raw, "search": search, "num_samples": num_samples, **changes}))
 
 
 def test_warm_start_has_finished_trials_of_an_experiment_by_name_or_path(earlier):
-    warm_start = warm_start_of(spec_of(earlier))
+    warm_start = build_warm_start(spec_of(earlier))
     assert [trial.trial_id for trial in warm_start.trials] == ["00000", "00001", "00002"]
     assert warm_start.notes == ("3 of the 3 finished trials of first are given",)
-    assert warm_start_of(spec_of(earlier, warm_start=None)) is None
+    assert build_warm_start(spec_of(earlier, warm_start=None)) is None
     named = spec_of(earlier, warm_start=str(earlier), storage="elsewhere")
-    assert warm_start_of(named) == warm_start
+    assert build_warm_start(named) == warm_start
 
 
 def test_warm_start_takes_trials_that_have_not_measured_what_is_limited(earlier):
     objective = {"metric": "val_accuracy", "mode": "max", "limits": "ms < 20"}
-    given = warm_start_of(spec_of(earlier, objective=objective)).trials
+    given = build_warm_start(spec_of(earlier, objective=objective)).trials
     assert [len(trial.values) for trial in given[:2]] == [3, 1]
 
 
@@ -78,7 +78,7 @@ def test_warm_start_notes_each_hyperparameter_that_does_not_match(snapshot, earl
     search = {"space": {"lr": "loguniform(0.05, 1)", "width": "choice([4, 8])", "k": 3}}
     training = {"model": "net", "dataset": "digits", "norm": "group"}
     changes = {"search": search, "training": training, "scheduler": {"max_t": 9}}
-    warm_start = warm_start_of(spec_of(earlier, **changes))
+    warm_start = build_warm_start(spec_of(earlier, **changes))
     assert [t.config for t in warm_start.trials] == [
         {"lr": 0.1, "width": 8, "k": 3},
         {"lr": 0.9, "width": 8, "k": 3},
@@ -102,20 +102,20 @@ def test_warm_start_notes_each_hyperparameter_that_does_not_match(snapshot, earl
 )
 def test_warm_start_without_a_match_is_refused_with_every_reason(earlier, changes, error, snapshot):
     with snapshot.raises(error):
-        warm_start_of(spec_of(earlier, **changes))
+        build_warm_start(spec_of(earlier, **changes))
 
 
 @pytest.mark.parametrize("strategy", ["grid", "random"])
 def test_add_to_a_search_that_does_not_learn_skips_tried_configs(earlier, strategy):
     second = skipping(earlier, strategy, num_samples=8)
-    warm_start = warm_start_of(second)
+    warm_start = build_warm_start(second)
     assert warm_start.notes == ("2 of the 3 finished trials of first are not tried again",)
-    assert warm_start.left_out(second.search) == 2
+    assert warm_start.count_skipped(second.search) == 2
     assert second.trials == 8
-    second.leave_out(2)
+    second.set_excluded_count(2)
     assert second.trials == 7
     search = second.search.build(0)
-    warm_start.add_to(search)
+    warm_start.apply(search)
     configs = [search.suggest(f"{number:05}") for number in range(7)]
     assert {"lr": 0.1, "momentum": 0.5} not in configs
     assert {"lr": 0.9, "momentum": 0.1} in configs  # which failed
@@ -135,21 +135,21 @@ def test_add_to_a_search_that_does_not_learn_skips_tried_configs(earlier, strate
 )
 def test_left_out_counts_no_config_that_would_be_trained_otherwise(earlier, changes):
     second = skipping(earlier, **changes)
-    warm_start = warm_start_of(second)
-    assert warm_start.left_out(second.search) == 0
+    warm_start = build_warm_start(second)
+    assert warm_start.count_skipped(second.search) == 0
 
 
 def test_warm_start_that_has_tried_every_config_is_refused(snapshot, earlier):
     space = {"lr": "choice([0.1])", "momentum": 0.5}
     with snapshot.raises(SpecError):
-        warm_start_of(skipping(earlier, search={"space": space}))
+        build_warm_start(skipping(earlier, search={"space": space}))
 
 
 def test_load_warm_start_saves_it_in_the_folder(snapshot, earlier):
     second = spec_of(earlier)
     second.folder.mkdir()
     warm_start = load_warm_start(second)
-    assert warm_start == warm_start_of(second)
+    assert warm_start == build_warm_start(second)
     shutil.rmtree(earlier)
     assert load_warm_start(second) == warm_start
     (second.folder / "warm_start.json").write_text('{"name": "first", "trials": [1]}')
@@ -177,13 +177,13 @@ def test_several_experiments_begin_the_search_with_their_best_configs(snapshot, 
     add_experiment(earlier.parent, "other", [0.2, 0.02])
     add_experiment(earlier.parent, "wide", [5.0, 0.3, 0.03], num_samples=9)
     second = spec_of(earlier, warm_start=["other", "wide", "first"], num_samples=9)
-    warm_start = warm_start_of(second)
+    warm_start = build_warm_start(second)
     lrs = [config["lr"] for config in warm_start.portfolio]
     assert sorted(lrs) == [0.2, 0.3]  # of first, all usable trials are of the same task
     assert [trial.config["lr"] for trial in warm_start.trials] == [0.1, 0.01]
     assert warm_start.name == "other, wide and first"
     snapshot("\n".join(warm_start.notes))
-    few = warm_start_of(spec_of(earlier, warm_start=["other", "wide"]))
+    few = build_warm_start(spec_of(earlier, warm_start=["other", "wide"]))
     assert few.portfolio == warm_start.portfolio[:1]  # a quarter of 4 trials
 
 
@@ -192,7 +192,7 @@ def test_several_experiments_choose_their_best_as_they_were_recorded(earlier, ch
     objective = {"metric": "val_accuracy", "mode": "max", "choose": choose}
     curves = [[0.7] * 19 + [0.66], [*[0.5] * 10, 0.9, *[0.5] * 8, 0.68]]  # steady and lucky
     add_experiment(earlier.parent, "other", [0.2, 0.02], curves=curves, objective=objective)
-    portfolio = warm_start_of(spec_of(earlier, warm_start=["first", "other"])).portfolio
+    portfolio = build_warm_start(spec_of(earlier, warm_start=["first", "other"])).portfolio
     assert [config["lr"] for config in portfolio] == [best]
 
 
@@ -211,7 +211,7 @@ def test_several_experiments_are_saved_so_that_a_resume_suggests_the_same(earlie
 
     def resumed(configs):
         search = second.search.build(0, objective=second.objective, max_t=10)
-        load_warm_start(second).add_to(search)
+        load_warm_start(second).apply(search)
         for number, config in enumerate(configs):
             if hasattr(search, "take_trial"):
                 search.take_trial(f"{number:05}", config)
@@ -243,7 +243,7 @@ def test_complete_storage_leaves_out_what_does_not_match(earlier):
     (storage / "broken/experiment.json").write_text("{")
     space = {**SPACE, "layers": "randint(1, 6)"}
     second = spec_of(earlier, warm_start=".", num_samples=9, search={"space": space})
-    warm_start = warm_start_of(second)
+    warm_start = build_warm_start(second)
     assert warm_start.portfolio[0]["layers"] == 3
     notes = dict(note.split(": ", 1) for note in warm_start.notes[1:])
     outside = (f"{name}: does not fit in 1 trial, left out" for name in space)
@@ -257,18 +257,18 @@ def test_complete_storage_leaves_out_what_does_not_match(earlier):
 
 def test_empty_storage_begins_without(snapshot, tmp_path):
     second = spec_of(tmp_path / "first", warm_start=".")
-    assert warm_start_of(second).notes == ("0 configs of 0 experiments begin the search",)
+    assert build_warm_start(second).notes == ("0 configs of 0 experiments begin the search",)
     add_experiment(tmp_path, "losses", [0.2], metric="val_loss", mode="min")
     with snapshot.raises(SpecError):
-        warm_start_of(spec_of(tmp_path / "first", warm_start=["losses", "."]))
+        build_warm_start(spec_of(tmp_path / "first", warm_start=["losses", "."]))
 
 
 def test_grid_skips_the_configs_of_several_experiments(earlier):
     add_experiment(earlier.parent, "other", [0.9, 0.1], training=TRAINING)
-    warm_start = warm_start_of(skipping(earlier, warm_start=["first", "other"]))
+    warm_start = build_warm_start(skipping(earlier, warm_start=["first", "other"]))
     assert warm_start.portfolio == ()
     assert warm_start.notes[0] == "4 trials of the same task are not tried again"
-    assert warm_start.left_out(skipping(earlier).search) == 3
+    assert warm_start.count_skipped(skipping(earlier).search) == 3
 
 
 def suggested(search, trial_id):
@@ -288,7 +288,7 @@ def test_add_to_a_learning_search_begins_with_its_model(tmp_path, strategy):
     settings = {"random_share": 0} if strategy == "bohb" else {}
     second = spec_of(writer.folder, search={"strategy": strategy, "startup": 4, **settings})
     search, cold = (second.search.build(0, objective=second.objective, max_t=3) for _ in range(2))
-    warm_start_of(second).add_to(search)
+    build_warm_start(second).apply(search)
     configs, origins = zip(*(suggested(search, f"{n:05}") for n in range(5)), strict=True)
     assert set(origins) == {"warm"}
     assert sum(0.003 < config["lr"] < 0.3 for config in configs) >= 4

@@ -18,13 +18,13 @@ from tuner.service.access import (
     TOKEN_VARIABLE,
     Access,
     Guard,
-    names_of,
-    refusal,
-    token_of,
+    build_refusal,
+    choose_token,
+    list_host_names,
 )
 
 TOKEN = "the-token"
-ACCESS = Access(TOKEN, names_of("127.0.0.1"), 8642)
+ACCESS = Access(TOKEN, list_host_names("127.0.0.1"), 8642)
 HOST = {"host": "127.0.0.1:8642"}
 COOKIE = {**HOST, "cookie": f"tuner_8642={TOKEN}"}
 BEARER = {**HOST, "authorization": f"Bearer {TOKEN}"}
@@ -75,9 +75,9 @@ def test_url_with_token_sets_strict_httponly_cookie():
 
 
 def test_cookie_over_tls_is_secure():
-    access = Access(TOKEN, names_of("127.0.0.1"), 8642, is_tls=True)
+    access = Access(TOKEN, list_host_names("127.0.0.1"), 8642, is_tls=True)
     scope = {"type": "http", "query_string": f"token={TOKEN}".encode()}
-    assert "Secure" in access.entered(HTTPConnection(scope)).headers["set-cookie"]
+    assert "Secure" in access.accept_token(HTTPConnection(scope)).headers["set-cookie"]
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8642", "", "127.0.0.1.evil:8642"])
@@ -122,7 +122,7 @@ def test_guard_adds_security_headers():
 
 
 def test_json_encodes_lone_surrogates():
-    answer = refusal(404, "no experiment '\ud800'")
+    answer = build_refusal(404, "no experiment '\ud800'")
     assert (answer.status_code, json.loads(answer.body)) == (
         404,
         {"error": "no experiment '\ud800'"},
@@ -135,12 +135,12 @@ USER_TOKEN = "0123456789abcdef" * 4
 
 def test_token_of_is_a_new_one_or_that_of_the_environment_once(monkeypatch):
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
-    first = token_of()
-    second = token_of()
+    first = choose_token()
+    second = choose_token()
     assert first != second
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", first)
     monkeypatch.setenv(TOKEN_VARIABLE, USER_TOKEN)
-    assert token_of() == USER_TOKEN
+    assert choose_token() == USER_TOKEN
     assert TOKEN_VARIABLE not in os.environ
 
 
@@ -150,6 +150,6 @@ def test_token_of_is_a_new_one_or_that_of_the_environment_once(monkeypatch):
 def test_token_of_rejects_weak_or_unquotable_token_without_showing_it(snapshot, monkeypatch, token):
     monkeypatch.setenv(TOKEN_VARIABLE, token)
     with snapshot.raises(UsageError) as refused:
-        token_of()
+        choose_token()
     assert str(refused.value).startswith(f"the token in ${TOKEN_VARIABLE} ")
     assert token not in str(refused.value)

@@ -13,7 +13,7 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.results import Results
 from tuner.reporting.figures import draw_section
 from tuner.reporting.figures.data import FigureData
-from tuner.service.api import log_of, report_of
+from tuner.service.api import read_log, render_report
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_post_control_requests_it(tmp_path, running):
     served = Served(tmp_path)
     answer = served.post("running", "control", verb="stop-trial", trial_id="00000")
     assert answer.status_code == 202
-    [pending] = control.requested(ExperimentFolder(running.folder))
+    [pending] = control.read_requests(ExperimentFolder(running.folder))
     assert (pending.id, pending.control.verb, pending.by) == (
         answer.json()["id"], "stop-trial", "browser",
     )  # fmt: skip
@@ -176,7 +176,7 @@ def write(results, data, **limit):
     path = results.folder / "trials/00000/log.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-    return log_of(results, results.trials["00000"], **limit)
+    return read_log(results, results.trials["00000"], **limit)
 
 
 def test_log_of_is_the_plain_end(results):
@@ -193,17 +193,17 @@ def test_log_of_follows_no_link(results, tmp_path):
     trials = results.folder / "trials"
     trials.mkdir(exist_ok=True)
     (trials / "00000").symlink_to(secret.parent)
-    assert log_of(results, results.trials["00000"]) == ""
+    assert read_log(results, results.trials["00000"]) == ""
     (trials / "00000").unlink()
     (trials / "00000").mkdir()
     (trials / "00000/log.txt").symlink_to(secret)
-    assert log_of(results, results.trials["00000"]) == ""
+    assert read_log(results, results.trials["00000"]) == ""
 
 
 def test_report_is_made_once_until_the_journal_changes(tmp_path):
     folder = search(tmp_path / "x", 3).folder
-    page = report_of(folder)
-    assert report_of(folder) is page
+    page = render_report(folder)
+    assert render_report(folder) is page
     with (folder / "journal.jsonl").open("a") as journal:
         journal.write('{"event": "unknown", "time": 1700000000.0}\n')
-    assert report_of(folder) is not page
+    assert render_report(folder) is not page

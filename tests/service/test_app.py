@@ -32,7 +32,7 @@ from tuner.service.app import (
     AnswerAtTheEnd,
     Live,
     _Connection,
-    _listening,
+    _open_socket,
     _Server,
     check_host,
     check_pair,
@@ -139,7 +139,7 @@ def test_stream_recovers_after_storage_failure(tmp_path, writer, experiments, mo
         events = stream(live)
         assert (await anext(events))[1]["problem"] == ""
         with monkeypatch.context() as broken:
-            broken.setattr(watch, "experiment_folders", fails)
+            broken.setattr(watch, "find_experiment_folders", fails)
             data = (await anext(events))[1]
             assert data["problem"] == f"{tmp_path} cannot be read: [Errno 116] Stale file handle"
         assert (await anext(events))[1]["problem"] == ""
@@ -173,7 +173,7 @@ def test_listening_rejects_taken_port(snapshot):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with snapshot.raises(UsageError):
-            _listening("127.0.0.1", port)
+            _open_socket("127.0.0.1", port)
 
 
 def started(tmp_path, *arguments):

@@ -192,16 +192,16 @@ def test_suggestions_that_wait_at_the_end_of_the_server_record_nothing(tmp_path,
     searches.create(SPEC)
     began = threading.Event()
     may_end = threading.Event()
-    suggest = ask_tell._Trials.next
+    suggest = ask_tell._Trials.start_next
 
     def slow(self, client):
         began.set()
         may_end.wait(60)
         return suggest(self, client)
 
-    monkeypatch.setattr(ask_tell._Trials, "next", slow)
+    monkeypatch.setattr(ask_tell._Trials, "start_next", slow)
     with ThreadPoolExecutor(12) as workers:
-        search = searches.of("far")
+        search = searches.open_search("far")
         first = workers.submit(search.suggest, "a")
         assert began.wait(60)
         others = [workers.submit(search.suggest, str(n)) for n in range(9)]
@@ -217,6 +217,6 @@ def test_suggestions_that_wait_at_the_end_of_the_server_record_nothing(tmp_path,
                 other.result(60)
     began_trials = [e for e in read(tmp_path / "far") if e["event"] == "trial_started"]
     assert len(began_trials) <= 1
-    for ask in (lambda: searches.of("far"), lambda: searches.create(SPEC)):
+    for ask in (lambda: searches.open_search("far"), lambda: searches.create(SPEC)):
         with pytest.raises(SearchClosedError):
             ask()

@@ -11,11 +11,11 @@ from agents import Agent
 from served import TOKEN
 from synthetic import Writer, make_folder
 
-from tuner.experiment.control import requested
+from tuner.experiment.control import read_requests
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.verbs import VERBS
-from tuner.service.access import Access, names_of
-from tuner.service.app import application
+from tuner.service.access import Access, list_host_names
+from tuner.service.app import create_application
 from tuner.service.mcp import BRIEF, Tools
 from tuner.service.queue.entries import Queue
 
@@ -27,7 +27,9 @@ def serving(tmp_path):
 
     def serve(**limits):
         storage = str(tmp_path / "results")
-        app = application(storage, Access(TOKEN, names_of("127.0.0.1"), 0), agents=limits)
+        app = create_application(
+            storage, Access(TOKEN, list_host_names("127.0.0.1"), 0), agents=limits
+        )
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
         listening = socket.create_server(("127.0.0.1", 0))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -147,7 +149,7 @@ def test_agent_names_no_code_and_no_file(serving, queue, experiment, settings, m
     agent = serving()
     for tool in ("validate", "queue_add"):
         assert message in agent.refused(tool, experiment=experiment, settings=settings)
-    assert queue.names() == {}
+    assert queue.list_files() == {}
 
 
 @pytest.mark.parametrize(("mode", "user"), [("auto", "mcp:mcp"), ("legacy", "mcp:python-httpx2")])
@@ -155,7 +157,10 @@ def test_queue_entry_records_the_client(serving, queue, mode, user):
     agent = serving()
     agent.mode = mode
     assert add(agent, "num_samples=3") == {"name": "digits", "user": user, "trials": 3}
-    assert (queue.entry("digits").user, queue.entry("digits").spec["num_samples"]) == (user, 3)
+    assert (queue.read_entry("digits").user, queue.read_entry("digits").spec["num_samples"]) == (
+        user,
+        3,
+    )
     assert agent.call("queue_list")["queue"][0]["status"] == "waiting"
 
 
@@ -168,7 +173,7 @@ def test_agents_stay_within_their_limits(serving, queue):
         ("num_samples=1",): "got None",
     }.items():
         assert message in agent.refused("queue_add", experiment="digits", settings=settings)
-    assert list(queue.names()) == ["digits"]
+    assert list(queue.list_files()) == ["digits"]
     later = serving(trials=7)  # a restart gives no more
     assert "must be at most 1" in later.refused("queue_add", experiment="digits")
     queue.remove("digits", warn=print)
@@ -181,7 +186,7 @@ def test_control_is_requested_with_the_client_as_requester(serving, tmp_path):
     writer.trial(0, [0.5], end=None)
     agent = serving(trials=7)
     answer = agent.call("control", name="digits", verb="stop-trial", value=0)
-    [request] = requested(folder)
+    [request] = read_requests(folder)
     assert (request.id, request.by, request.control.value) == (answer["id"], "mcp:mcp", "00000")
     agent.call("control", name="digits", verb="time-budget", value="2h")
     for verb, value, message in (
@@ -191,5 +196,5 @@ def test_control_is_requested_with_the_client_as_requester(serving, tmp_path):
         ("max-concurrent", 0, "max_concurrent: must be at least 1, got 0"),
     ):
         assert message in agent.refused("control", name="digits", verb=verb, value=value)
-    assert len(requested(folder)) == 2
+    assert len(read_requests(folder)) == 2
     writer.end()

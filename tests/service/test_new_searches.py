@@ -5,9 +5,9 @@ from served import Served
 from stories import search
 
 from tuner.errors import UsageError
-from tuner.service.new_searches import faults_in, find_line, plan_of
+from tuner.service.new_searches import find_line, list_faults, plan_of
 from tuner.service.queue.entries import Queue
-from tuner.spec.text import lines_of, read_value
+from tuner.spec.text import find_lines, read_value
 
 SPEC = """\
 name: mine
@@ -47,7 +47,7 @@ def test_check_refuses_what_is_no_search(tmp_path, text):
 
 
 def test_lines_are_those_of_the_keys():
-    lines = lines_of(SPEC)
+    lines = find_lines(SPEC)
     assert lines == {
         "name": 1,
         "training": 2,
@@ -60,7 +60,7 @@ def test_lines_are_those_of_the_keys():
     }
     assert find_line("search.space.lr.low: is above", lines) == 5
     assert find_line("scheduler.max_t: is missing", lines) is None
-    assert faults_in("the spec has 1 fault:\n  name: bad", SPEC) == [
+    assert list_faults("the spec has 1 fault:\n  name: bad", SPEC) == [
         {"line": 1, "text": "name: bad"}
     ]
 
@@ -70,7 +70,7 @@ def test_queue_gets_the_search_of_a_text(tmp_path):
     for name in ("digits", "digits-2"):
         answer = served.ask("POST", "/api/queue", json={"text": "digits num_samples=2"})
         assert (answer.status_code, answer.json()) == (201, {"name": name})
-    entry = Queue(str(tmp_path)).entry("digits-2")
+    entry = Queue(str(tmp_path)).read_entry("digits-2")
     assert (entry.user, entry.spec["num_samples"]) == ("browser", 2)
     start = served.ask("GET", "/api/start").json()
     assert [row[:3] for row in start["sections"][0]["rows"][1:]] == [

@@ -12,9 +12,9 @@ from synthetic import Writer, make_folder
 from tuner.experiment.results.comparison import Comparison
 from tuner.experiment.results.confirmation import record_test
 from tuner.experiment.results.results import Results
-from tuner.reporting.comparison_text import verdict
+from tuner.reporting.comparison_text import format_verdict
 from tuner.reporting.report import Report
-from tuner.service.views import view_experiment
+from tuner.service.views import describe_experiment
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_table_has_the_words_of_the_command(storage):
 def test_experiment_has_the_tiles_of_the_report(storage):
     for name in ("digits", "failed"):
         results = Results(storage / name)
-        view = view_experiment(results)
+        view = describe_experiment(results)
         assert view["tiles"] == [*Report(results).tiles]
         assert view["best"] == (results.get_best_trial().trial_id if results.ranked else None)
         json.dumps(view)
@@ -116,7 +116,7 @@ def test_compare_says_what_the_command_says(storage):
     view = served.ask("GET", "/api/compare?name=digits&name=again").json()
     comparison = Comparison([Results(storage / "digits"), Results(storage / "again")])
     sections = {section["title"]: section for section in view["sections"]}
-    assert sections["Which is ahead"]["lines"] == [*verdict(comparison)]
+    assert sections["Which is ahead"]["lines"] == [*format_verdict(comparison)]
     assert sections["Configs of the best trials"]["rows"][0] == [
         "hyperparameter",
         "digits",
@@ -133,7 +133,7 @@ def test_compare_says_what_the_command_says(storage):
 def test_views_of_odd_experiments_are_complete(tmp_path, kind):
     results = odd(tmp_path / "x", kind)
     served = Served(tmp_path)
-    view = view_experiment(Results(results.folder))
+    view = describe_experiment(Results(results.folder))
     assert view["tiles"][0][0].startswith("best ")
     json.dumps(view, allow_nan=False)
     table = served.get("x", "table").json()

@@ -10,7 +10,11 @@ from synthetic import Clock, Writer, ended, make_folder
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.described import Labels
-from tuner.experiment.results.listing import list_experiments, listed, trial_rows
+from tuner.experiment.results.listing import (
+    build_trial_rows,
+    list_experiments,
+    summarize_experiment,
+)
 from tuner.experiment.results.results import Results
 from tuner.service import watch
 from tuner.service.watch import Experiments, Followed, UnknownNameError
@@ -26,7 +30,7 @@ class Reads(list):
 
     def __call__(self, folder, *read):
         self.append(folder.name)
-        return listed(folder, *read)
+        return summarize_experiment(folder, *read)
 
 
 def test_all_equals_list_experiments(tmp_path):
@@ -34,7 +38,7 @@ def test_all_equals_list_experiments(tmp_path):
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged/experiment.json").write_text("{")
     (tmp_path / "other").mkdir()
-    assert Experiments(str(tmp_path)).all() == list_experiments(tmp_path)
+    assert Experiments(str(tmp_path)).list_experiments() == list_experiments(tmp_path)
 
 
 def test_look_reads_changed_experiments_only(tmp_path, clock):
@@ -42,19 +46,19 @@ def test_look_reads_changed_experiments_only(tmp_path, clock):
     writer = Writer(make_folder(tmp_path / "b"))
     reads = Reads()
     experiments = Experiments(str(tmp_path), clock=clock, list_one=reads)
-    experiments.all()
+    experiments.list_experiments()
     assert sorted(reads) == ["a", "b"]
     reads.clear()
     before = experiments.version
     for _ in range(20):
         clock.now += 1
-        experiments.look()
+        experiments.refresh()
     assert (reads, experiments.version) == ([], before)
     writer.trial(0, [0.6])
     clock.now += 1
-    experiments.look()
+    experiments.refresh()
     assert reads == ["b"]
-    [news] = experiments.since(before)["listed"]
+    [news] = experiments.list_changes(before)["listed"]
     assert (news["name"], news["best"]) == ("b", 0.6)
 
 
@@ -62,15 +66,15 @@ def test_look_notices_new_removed_dead_and_labelled_experiments(tmp_path, clock)
     ended(tmp_path / "a", [0.5])
     writer = Writer(make_folder(tmp_path / "b"))
     experiments = Experiments(str(tmp_path), clock=clock)
-    experiments.all()
+    experiments.list_experiments()
     before = experiments.version
     writer.kill()
     shutil.rmtree(tmp_path / "a")
     ended(tmp_path / "c", [0.5])
     Labels(("good",)).write(ExperimentFolder(writer.folder))
     clock.now += 10
-    experiments.look()
-    news = experiments.since(before)
+    experiments.refresh()
+    news = experiments.list_changes(before)
     assert news["gone"] == ["a"]
     assert {row["name"]: (row["status"], row["tags"]) for row in news["listed"]} == {
         "b": ("interrupted", ("good",)),
@@ -82,11 +86,11 @@ def test_look_reads_in_batches_latest_first(tmp_path):
     for name in ("old", "new"):
         ended(tmp_path / name, [0.5])
     experiments = Experiments(str(tmp_path), batch=1)
-    assert experiments.look()
-    first = experiments.since(0)
+    assert experiments.refresh()
+    first = experiments.list_changes(0)
     assert ([row["name"] for row in first["listed"]], first["to_read"]) == (["new"], 1)
-    assert not experiments.look()
-    assert experiments.since(0)["to_read"] == 0
+    assert not experiments.refresh()
+    assert experiments.list_changes(0)["to_read"] == 0
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "/etc", "../outside", "a/trials", "b\0", "~"])
@@ -94,39 +98,42 @@ def test_folder_rejects_names_outside_the_storage(snapshot, tmp_path, name):
     ended(tmp_path / "outside", [0.5])
     ended(tmp_path / "storage/a", [0.5])
     experiments = Experiments(str(tmp_path / "storage"))
-    assert experiments.folder("a") == tmp_path / "storage/a"
+    assert experiments.find_folder("a") == tmp_path / "storage/a"
     with snapshot.raises(UnknownNameError):
-        experiments.folder(name)
+        experiments.find_folder(name)
 
 
 def test_opened_finds_new_experiment(snapshot, tmp_path, clock):
     experiments = Experiments(str(tmp_path), clock=clock)
-    assert experiments.all() == []
+    assert experiments.list_experiments() == []
     ended(tmp_path / "digits", [0.5])
-    assert experiments.opened("digits").status == "completed"
+    assert experiments.open_experiment("digits").status == "completed"
     with snapshot.raises(UnknownNameError):
-        experiments.opened("digitz")
+        experiments.open_experiment("digitz")
 
 
 @needs_s3
 def test_look_at_bucket_reads_changed_experiments_only(s3, tmp_path, monkeypatch, clock):
     monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "here"))
-    folder = watch.storage_folder(s3) / "digits"
+    folder = watch.resolve_storage(s3) / "digits"
     for name in ("digits", "mnist"):
         ended(tmp_path / "made" / name, [0.5])
     upload(tmp_path / "made", s3)
     reads = Reads()
     experiments = Experiments(s3, clock=clock, list_one=reads)
-    assert [(row.name, row.best) for row in experiments.all()] == [("digits", 0.5), ("mnist", 0.5)]
+    assert [(row.name, row.best) for row in experiments.list_experiments()] == [
+        ("digits", 0.5),
+        ("mnist", 0.5),
+    ]
     reads.clear()
     clock.now += 1000
-    experiments.look()
+    experiments.refresh()
     assert reads == []
     Labels(("good",)).write(ExperimentFolder(folder))
     clock.now += 1000
-    experiments.look()
+    experiments.refresh()
     assert reads == ["digits"]
-    assert experiments.opened("digits").labels.tags == ("good",)
+    assert experiments.open_experiment("digits").labels.tags == ("good",)
 
 
 def upload(folder, url):
@@ -148,7 +155,7 @@ def agree(followed):
     whole = Results(followed.folder)
     assert followed.show() == whole.show()
     assert (followed.ranked, followed.front) == (whole.ranked, whole.front)
-    assert followed.rows() == trial_rows(whole)
+    assert followed.list_rows() == build_trial_rows(whole)
     assert list(followed.trials) == list(whole.trials)
     return True
 
@@ -173,14 +180,14 @@ def test_followed_equals_results_at_every_step(writer):
 def test_update_applies_each_event_once_and_keeps_rows(writer):
     writer.trial(0, [0.5])
     followed = Followed(writer.folder)
-    [row] = followed.rows()
+    [row] = followed.list_rows()
     version = followed.version
     followed.update()
     assert followed.version == version
     writer.trial(1, [0.6])
     followed.update()
     assert [len(trial.results) for trial in followed.trials.values()] == [1, 1]
-    assert followed.rows()[0] is row
+    assert followed.list_rows()[0] is row
 
 
 def test_update_applies_controls(writer):

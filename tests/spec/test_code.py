@@ -14,9 +14,9 @@ from tuner.spec.code import (
     IMAGE_CLASSIFIER,
     ByValue,
     NamedCode,
-    bare_name,
-    code_of,
-    file_of,
+    extract_name,
+    find_code,
+    find_module_file,
     is_by_value,
     is_standard,
 )
@@ -32,24 +32,24 @@ def test_code_of_lists_all_but_shipped_code():
         "search": {"strategy": "mine.halving"},
         "scheduler": {"name": "mine.threshold"},
     }
-    assert code_of(spec) == [
+    assert find_code(spec) == [
         NamedCode("trainable", "mine.train:Learner"),
         NamedCode("search.strategy", "mine.halving"),
         NamedCode("scheduler.name", "mine.threshold"),
     ]
-    assert code_of({"scheduler": "mine.x"}) == [NamedCode("scheduler.name", "mine.x")]
+    assert find_code({"scheduler": "mine.x"}) == [NamedCode("scheduler.name", "mine.x")]
     shipped = {"trainable": IMAGE_CLASSIFIER, "search": {"strategy": "grid"}, "scheduler": "none"}
-    assert code_of(shipped) == []
-    assert code_of({"trainable": "tuner.shipped.experiments.own_learner:Learner"}) == []
-    assert code_of({"trainable": "os:system", "scheduler": "logging.config"}) == []
-    assert code_of({"trainable": 1, "search": [], "scheduler": None, "notify": 3}) == []
-    named = code_of({"notify": ["${URL}", "https://evil/${AWS_KEY}", "https://x/s3cret", 3]})
+    assert find_code(shipped) == []
+    assert find_code({"trainable": "tuner.shipped.experiments.own_learner:Learner"}) == []
+    assert find_code({"trainable": "os:system", "scheduler": "logging.config"}) == []
+    assert find_code({"trainable": 1, "search": [], "scheduler": None, "notify": 3}) == []
+    named = find_code({"notify": ["${URL}", "https://evil/${AWS_KEY}", "https://x/s3cret", 3]})
     assert [code.path for code in named] == ["${URL}", "https://evil/${AWS_KEY}"]
 
 
 @pytest.mark.parametrize("dataset", ["digits", "folder:photos", "hf:mnist", "decoded:x", 3, "a:"])
 def test_code_of_ignores_data_folders(dataset):
-    assert code_of({"training": {"dataset": dataset}}) == []
+    assert find_code({"training": {"dataset": dataset}}) == []
 
 
 def test_code_of_lists_data_sets_of_every_section():
@@ -58,7 +58,7 @@ def test_code_of_lists_data_sets_of_every_section():
         "configs": [{"dataset": "b:load"}, {"dataset": "a:load", "model": "c:Net"}],
         "points_to_evaluate": [{"dataset": {"grid_search": ["c:Net"]}}],
     }
-    assert code_of({"training": {"dataset": "d:load"}, "search": search}) == [
+    assert find_code({"training": {"dataset": "d:load"}, "search": search}) == [
         NamedCode("search.configs.1.model", "c:Net"),
         NamedCode("training.dataset", "d:load"),
         NamedCode("search.space.dataset", "a:load"),
@@ -81,12 +81,12 @@ def test_code_of_lists_custom_networks():
         NamedCode("search.configs.0.model", "e:F"),
         NamedCode("search.points_to_evaluate.0.model", "g:H"),
     ]
-    assert code_of(spec) == named
+    assert find_code(spec) == named
     classifiers = (IMAGE_CLASSIFIER, IMAGE_CLASSIFIER.replace(":", "."), "tuner.other:Name")
     for trainable in classifiers:
-        assert code_of({**spec, "trainable": trainable})[:5] == named
+        assert find_code({**spec, "trainable": trainable})[:5] == named
     custom = {**spec, "trainable": "mine:Learner"}  # in which `model` may mean anything
-    assert code_of(custom) == [NamedCode("trainable", "mine:Learner")]
+    assert find_code(custom) == [NamedCode("trainable", "mine:Learner")]
 
 
 @pytest.fixture
@@ -101,10 +101,10 @@ def package(tmp_path, monkeypatch):
 
 
 def test_code_file_is_located_without_import(package):
-    assert file_of("a_package.inner.code") == package / "code.py"
-    assert file_of("a_package.inner") == package / "__init__.py"
+    assert find_module_file("a_package.inner.code") == package / "code.py"
+    assert find_module_file("a_package.inner") == package / "__init__.py"
     for nowhere in ("a_package.outer", "a_package.inner.code.x", "nowhere", ""):
-        assert file_of(nowhere) is None
+        assert find_module_file(nowhere) is None
     assert "a_package" not in sys.modules
 
 
@@ -122,8 +122,8 @@ def test_remember_code_holds_for_its_path_and_file(package, tmp_path, monkeypatc
 
 def test_remember_command_holds_for_its_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    (command,) = code_of({"trainable": {"command": ["make", "train"]}})
-    (target,) = code_of({"notify": "https://${HOST}/"})
+    (command,) = find_code({"trainable": {"command": ["make", "train"]}})
+    (target,) = find_code({"notify": "https://${HOST}/"})
     for code in (command, target):
         code.remember()
         assert code.is_remembered
@@ -187,7 +187,7 @@ def test_by_value_local_function_is_marked(make, text):
     assert is_by_value(text)
     assert validate(spec.replace(seed=3)).trainable.value is value
     assert type(build_spec({**MINIMAL, "trainable": train}).trainable) is str
-    assert bare_name(text) in text
+    assert extract_name(text) in text
 
 
 def test_by_value_spec_dumps_plain_values_and_pickles_its_closure():

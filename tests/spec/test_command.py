@@ -68,11 +68,11 @@ def test_command_invalid_is_refused(command, fault):
 def test_filled_puts_one_value_into_each_argument():
     command = Command(["x", "--lr={lr}", "{name}", "{layer.width}", "{sizes}", "{{lr}}", "{seed}"])
     config = {"lr": 1e-05, "name": "$(rm -rf /) ; x", "layer": {"width": 3}, "sizes": [1, 2]}
-    filled = command.filled(config, seed=7)
+    filled = command.build_arguments(config, seed=7)
     assert filled == ["x", "--lr=1e-05", "$(rm -rf /) ; x", "3", "1", "2", "{lr}", "7"]
-    assert command.filled({**config, "seed": 8}, seed=7)[-1] == "8"
+    assert command.build_arguments({**config, "seed": 8}, seed=7)[-1] == "8"
     with pytest.raises(ValueError, match=r"config has no 'layer\.width'"):
-        command.filled({**config, "layer": 1}, seed=7)
+        command.build_arguments({**config, "layer": 1}, seed=7)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,16 @@ def test_filled_puts_one_value_into_each_argument():
     ],
 )
 def test_filled_leaves_out_none_and_repeats_lists(value, arguments):
-    assert Command(["run", "--x", "{v}"]).filled({"v": value}, seed=0) == ["run", *arguments]
+    assert Command(["run", "--x", "{v}"]).build_arguments({"v": value}, seed=0) == [
+        "run",
+        *arguments,
+    ]
 
 
 def test_filled_repeats_an_option_with_its_list():
     command = Command(["run", "--x={v}", "{v}:{w}"])
     filled = ["run", "--x=1", "--x=2", "[1, 2]:None"]
-    assert command.filled({"v": [1, 2], "w": None}, seed=0) == filled
+    assert command.build_arguments({"v": [1, 2], "w": None}, seed=0) == filled
 
 
 @pytest.mark.parametrize(
@@ -114,7 +117,7 @@ def test_located_names_existing_files_and_folders_by_absolute_paths(command, loc
     (tmp_path / "sub").mkdir()
     for name in ("train.py", "cfg.yaml", "run.sh"):
         (tmp_path / name).touch()
-    command_located = Command(command.split()).located(tmp_path)
+    command_located = Command(command.split()).resolve_paths(tmp_path)
     expected = located.replace("{lr}", "{{lr}}").format(tmp_path).split()
     assert [Path(each) for each in command_located.arguments] == [Path(each) for each in expected]
 

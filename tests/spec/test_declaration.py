@@ -8,9 +8,9 @@ import pytest
 from pydantic import Field
 
 from tuner.errors import Fault, SpecError
-from tuner.spec.declaration import Declaration, PinnedData, declaration_of
+from tuner.spec.declaration import Declaration, PinnedData, load_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.plan import plan_of
+from tuner.spec.plan import build_plan
 from tuner.spec.settings import FaultsError, Settings
 from tuner.spec.validation import Machine, validate
 from tuner.testing import DeclarationContract
@@ -104,9 +104,9 @@ def test_validate_checks_a_users_settings_at_every_extreme():
 
 
 def test_plan_shows_the_data_and_the_notes_that_are_declared():
-    plan = plan_of(spec_of(), here=False)
+    plan = build_plan(spec_of(), here=False)
     assert (plan["data"], plan["notes"]) == ({"title": "a line"}, ["32 points"])
-    plan = plan_of(spec_of(Undeclared), here=False)
+    plan = build_plan(spec_of(Undeclared), here=False)
     assert "data" not in plan
     assert plan["notes"] == []
 
@@ -133,7 +133,7 @@ def test_constants_have_a_data_folder_that_does_not_depend_on_the_trial(tmp_path
 
 def test_declaration_of_an_attribute_that_is_none_is_refused(snapshot):
     with snapshot.raises(FaultsError):
-        declaration_of(f"{__name__}:Wrong")
+        load_declaration(f"{__name__}:Wrong")
     [fault] = faults_of(trainable=Wrong)
     assert fault.startswith("trainable: must have a tuner.spec.declaration.Declaration")
 
@@ -148,5 +148,5 @@ def test_declaration_beside_a_learner_is_found_without_importing_it(tmp_path, mo
         "DECLARATION = Declaration()\nDECLARATION.metrics = ('mine',)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert declaration_of("declares_beside.learner:Learner").metrics == ("mine",)
+    assert load_declaration("declares_beside.learner:Learner").metrics == ("mine",)
     assert "declares_beside.learner" not in sys.modules

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tuner.errors import SpecError
 from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.space.spaces import space_text
+from tuner.spec.space.spaces import format_space
 from tuner.testing.spaces import spaces
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
@@ -45,7 +45,7 @@ def test_spec_round_trips_through_json_and_yaml(space, seed, samples, scheduler,
     )
     assert ExperimentSpec.from_text(spec.to_json()) == spec
     assert ExperimentSpec.from_text(spec.to_yaml()) == spec
-    assert space_text(spec.search.space) == space_text(space)
+    assert format_space(spec.search.space) == format_space(space)
 
 
 def test_build_spec_reports_all_faults(snapshot):

@@ -74,7 +74,7 @@ def faults(**sections):
 
 @pytest.mark.parametrize("registry", [SEARCHERS, SCHEDULERS], ids=lambda registry: registry.kind)
 def test_settings_load_without_search_libraries(registry):
-    names = [f"{registry.package}.{name}" for name in registry.names()]
+    names = [f"{registry.package}.{name}" for name in registry.list_names()]
     loaded = ran(f"import {', '.join(names)}").modules
     assert not loaded & {"ray", "torch", "scipy", "hyperopt", "sklearn", "pandas", "numpy"}
 
@@ -96,7 +96,7 @@ def test_custom_scheduler_is_named_by_its_module(mine):
     assert scheduler.record("00000", 1, {"val_loss": 0.4})
     assert not scheduler.record("00001", 1, {"val_loss": 0.6})
     assert scheduler.stopped == {"00001"}
-    assert spec.scheduler.without_stopping().rungs() == ()
+    assert spec.scheduler.disable_stopping().rungs() == ()
     assert spec.scheduler.stopping_text() == "mine.threshold, at 7 epochs at the latest"
     assert faults(scheduler={"name": "mine.threshold", "worst": "x"}) == [
         "scheduler.worst: must be a number, got 'x'"
@@ -124,7 +124,10 @@ def test_build_spec_imports_no_custom_code(mine):
         ("mine.broken", "cannot be imported (ZeroDivisionError: division by zero), got 'mine.brok"),
         ("mine.empty", "must be a module with SETTINGS, a SearchSettings, and a function build"),
         ("logging.config", "must not be of Python's standard library, got 'logging.config'"),
-        ("_numbered", f"unknown search '_numbered'; available: {', '.join(SEARCHERS.names())}"),
+        (
+            "_numbered",
+            f"unknown search '_numbered'; available: {', '.join(SEARCHERS.list_names())}",
+        ),
     ],
 )
 def test_invalid_extension_is_refused(mine, name, fault):

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tuner.spec.loading import has_test, is_learner, load_trainable, trainable_fault
+from tuner.spec.loading import find_trainable_fault, has_test, is_learner, load_trainable
 from tuner.spec.settings import FaultsError
 from tuner.vision.image_classifier import ImageClassifier
 
@@ -89,5 +89,5 @@ FORMS = (
     ],
 )
 def test_trainable_fault_names_what_is_missing(bad, rule):
-    fault = trainable_fault(bad)
+    fault = find_trainable_fault(bad)
     assert (fault.key, fault.rule) == ("trainable", rule)

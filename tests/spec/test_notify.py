@@ -6,7 +6,7 @@ import pytest
 
 from tuner.errors import SpecError, UsageError
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.notify import filled, hidden, is_apprise, is_hidden, is_web
+from tuner.spec.notify import hide_secrets, is_apprise, is_hidden, is_web, resolve_variables
 
 SECRET = "https://hooks.slack.com/services/T0/B0/s3cret"
 
@@ -33,7 +33,7 @@ def test_notify_secrets_are_hidden_in_dumps(target, shown):
     assert spec.notify == (target,)
     for text in (spec.to_json(), spec.to_yaml(), json.dumps(spec.model_dump(mode="json"))):
         assert "s3cret" not in text
-    assert spec.model_dump(mode="json")["notify"] == [shown] == [hidden(target)]
+    assert spec.model_dump(mode="json")["notify"] == [shown] == [hide_secrets(target)]
     assert ExperimentSpec.from_text(spec.to_json()).notify == (shown,)
     assert is_hidden(shown) == (shown != target)
 
@@ -56,12 +56,12 @@ def test_notify_invalid_target_is_refused(snapshot, target):
 
 
 def test_filled_inserts_environment_variables(snapshot):
-    assert filled("https://host/${A}/${B}", {"A": "1", "B": "2"}) == "https://host/1/2"
-    assert filled("${A}", {"A": SECRET}) == SECRET
+    assert resolve_variables("https://host/${A}/${B}", {"A": "1", "B": "2"}) == "https://host/1/2"
+    assert resolve_variables("${A}", {"A": SECRET}) == SECRET
     for value in ("exec:rm x", "hooks.slack.com/s3cret", "https:///s3cret"):
         with snapshot.raises(UsageError):
-            filled("${A}", {"A": value})
+            resolve_variables("${A}", {"A": value})
     with snapshot.raises(UsageError):
-        filled("https://host/${A}", {"A": ""})
+        resolve_variables("https://host/${A}", {"A": ""})
     with snapshot.raises(UsageError):
-        filled("https://${A}", {"A": "/"})
+        resolve_variables("https://${A}", {"A": "/"})

@@ -3,7 +3,14 @@
 import pytest
 from hypothesis import strategies as st
 
-from tuner.spec.plain_values import DEEPEST, MOST, fault_of_values, get_at, parse_json, value_at
+from tuner.spec.plain_values import (
+    DEEPEST,
+    MOST,
+    find_value,
+    find_value_fault,
+    parse_json,
+    resolve_value,
+)
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -41,7 +48,7 @@ def shared(times):
     ],
 )
 def test_fault_of_values_names_each_limit(value, fault):
-    assert fault_of_values(value) == fault
+    assert find_value_fault(value) == fault
 
 
 @pytest.mark.parametrize("many", ["[" * 99, "[[],", "{},", "1,", '"a":', '"",['])
@@ -52,8 +59,8 @@ def test_parse_json_rejects_too_many_values(many):
 
 def test_value_at_follows_a_dotted_path():
     config = {"a": {"b": 1}, "c": 2}
-    assert (value_at(config, "a.b"), value_at(config, "c")) == (1, 2)
+    assert (resolve_value(config, "a.b"), resolve_value(config, "c")) == (1, 2)
     for path in ("a.x", "c.b", "x"):
-        assert get_at(config, path) is None
+        assert find_value(config, path) is None
         with pytest.raises(KeyError):
-            value_at(config, path)
+            resolve_value(config, path)

@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.spec.experiment import build_spec
-from tuner.spec.plan import gpus_here, plan_of, warnings_of
+from tuner.spec.plan import build_plan, count_local_gpus, list_warnings
 from tuner.spec.validation import Machine
 
 LR = {"lr": "uniform(0, 1)"}
@@ -11,11 +11,11 @@ SPEC = {"search": {"space": LR}, "num_samples": 5}
 
 
 def plan(**changes):
-    return plan_of(build_spec(SPEC | changes), here=True, machine=Machine(cpus=4, gpus=2))
+    return build_plan(build_spec(SPEC | changes), here=True, machine=Machine(cpus=4, gpus=2))
 
 
 def warnings(**changes):
-    return warnings_of(build_spec(SPEC | changes), here=False)
+    return list_warnings(build_spec(SPEC | changes), here=False)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_gpus_here_counts_visible_gpus(tmp_path, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     for name in ("0000:01:00.0", "0000:02:00.0"):
         (tmp_path / name).mkdir()
-    assert (gpus_here(tmp_path), gpus_here(tmp_path / "none")) == (2, 0)
+    assert (count_local_gpus(tmp_path), count_local_gpus(tmp_path / "none")) == (2, 0)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert gpus_here(tmp_path) == 0
+    assert count_local_gpus(tmp_path) == 0
 
 
 GRID = {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": 1}}

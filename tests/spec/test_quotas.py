@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tuner.spec.quotas import cpu_limit, cpus_in_words, memory_limit, usable_cpus
+from tuner.spec.quotas import count_usable_cpus, describe_cpus, find_cpu_limit, find_memory_limit
 
 MIB = 1 << 20
 NO_LIMIT = "9223372036854771712"  # as version 1 writes it
@@ -114,8 +114,8 @@ ON_SYSTEMS = {
 @pytest.mark.parametrize(("groups", "files", "cpus", "memory"), ON_SYSTEMS.values(), ids=ON_SYSTEMS)
 def test_cpu_limit_is_the_tightest_on_the_path(play, groups, files, cpus, memory):
     root = play(groups, files)
-    limit = cpu_limit(root)
-    limited = memory_limit(root)
+    limit = find_cpu_limit(root)
+    limited = find_memory_limit(root)
     folder = root / "sys/fs/cgroup"
     assert (limit and (limit.amount, limit.file)) == (cpus and (cpus[0], folder / cpus[1]))
     got = limited and (limited[0].amount, limited[1], limited[0].file)
@@ -128,11 +128,11 @@ def test_cpu_limit_is_the_tightest_on_the_path(play, groups, files, cpus, memory
 )
 def test_usable_cpus_rounds_quota_down(play, quota, cpus, reason):
     root = play("0::/", {"cpu.max": f"{quota} 100000"})
-    assert usable_cpus(root) == cpus
+    assert count_usable_cpus(root) == cpus
     because = f": {root}/sys/fs/cgroup/cpu.max gives {reason}" if reason else ""
-    assert cpus_in_words(root) == f"{cpus} of 96 may be used{because}"
+    assert describe_cpus(root) == f"{cpus} of 96 may be used{because}"
 
 
 def test_limits_without_control_groups_are_none(tmp_path):
-    assert usable_cpus(tmp_path) == 64
-    assert memory_limit(tmp_path) is None
+    assert count_usable_cpus(tmp_path) == 64
+    assert find_memory_limit(tmp_path) is None

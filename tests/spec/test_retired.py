@@ -28,7 +28,7 @@ def test_experiment_with_a_retired_setting_is_shown_and_not_resumed(tmp_path, ke
     writer.trial(0, [0.5, 0.4])
     writer.kill()
     results = Results(folder)
-    assert results.best_json()["trial_id"] == "00000"
+    assert results.describe_best()["trial_id"] == "00000"
     assert results.spec.num_samples
     before = (folder / "journal.jsonl").read_bytes()
     with pytest.raises(SpecError) as refused:

@@ -16,8 +16,8 @@ MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_sa
 def test_unnamed_scheduler_is_asha_for_every_strategy(strategy, unnamed):
     search = {**MINIMAL["search"], "strategy": strategy}
     spec = build_spec({**MINIMAL, "search": search, "scheduler": unnamed})
-    assert spec.scheduler == SCHEDULERS.settings("asha").model_validate(unnamed)
-    assert spec.plain()["scheduler"]["name"] == "asha"
+    assert spec.scheduler == SCHEDULERS.load_settings("asha").model_validate(unnamed)
+    assert spec.dump_values()["scheduler"]["name"] == "asha"
 
 
 @pytest.mark.parametrize("none", ["none", {"name": "none"}, None])

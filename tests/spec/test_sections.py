@@ -7,7 +7,7 @@ import pytest
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import SCHEDULERS
 from tuner.spec.sections import SECTIONS, Checkpoints, Objective, Resources
-from tuner.spec.settings import parse, schema_of
+from tuner.spec.settings import build_schema, parse
 from tuner.spec.strategies import SEARCHERS
 
 
@@ -52,21 +52,21 @@ def test_objective_mode_follows_metric_name(raw, mode):
 def test_objective_allows_reports_that_keep_every_limit():
     objective = Objective(limits=("size <= 2 * width", "5 < ms <= 20"))
     assert objective.limited == ("size", "width", "ms")
-    assert objective.allows({"size": 2, "width": 1, "ms": 20, "val_loss": 1})
-    assert not objective.allows({"size": 3, "width": 1, "ms": 20})
-    assert not objective.allows({"size": 2, "width": 1})
-    assert Objective().allows({})
+    assert objective.is_within_limits({"size": 2, "width": 1, "ms": 20, "val_loss": 1})
+    assert not objective.is_within_limits({"size": 3, "width": 1, "ms": 20})
+    assert not objective.is_within_limits({"size": 2, "width": 1})
+    assert Objective().is_within_limits({})
     named = Objective(limits=("val.ms <= 20", "value('val/size') <= 2"))
     assert named.required == ("val.ms", "val/size")
-    assert named.allows({"val.ms": 20, "val/size": 2})
-    assert not named.allows({"val.ms": 20, "val/size": 3})
+    assert named.is_within_limits({"val.ms": 20, "val/size": 2})
+    assert not named.is_within_limits({"val.ms": 20, "val/size": 3})
 
 
 @pytest.mark.parametrize(("mode", "best", "sign"), [("min", 1.0, 1), ("max", 3.0, -1)])
 def test_objective_orders_values_by_mode(mode, best, sign):
     objective = Objective.model_validate({"mode": mode})
     values = [2.0, 1.0, 3.0]
-    assert objective.best(values) == best == sorted(values, key=objective.key)[0]
+    assert objective.choose_best(values) == best == sorted(values, key=objective.compute_loss)[0]
     assert objective.sign == sign
     assert [objective.is_better(value, 2.0) for value in values].count(True) == 1
     assert objective.is_better(best, 2.0)
@@ -75,11 +75,15 @@ def test_objective_orders_values_by_mode(mode, best, sign):
 
 
 def test_schema_of_describes_every_key():
-    models = [*SEARCHERS.shipped().values(), *SCHEDULERS.shipped().values(), *SECTIONS.values()]
+    models = [
+        *SEARCHERS.load_shipped_settings().values(),
+        *SCHEDULERS.load_shipped_settings().values(),
+        *SECTIONS.values(),
+    ]
     undescribed = {
         f"{model.__name__}.{name}"
         for model in [ExperimentSpec, *models]
-        for name, field in schema_of(model)["properties"].items()
+        for name, field in build_schema(model)["properties"].items()
         if not field["description"] and "enum" not in json.dumps(field)
     }
     described_by_model = {"search", "scheduler", *SECTIONS.keys()} - {"confirms", "refits"}

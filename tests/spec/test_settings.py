@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
-from tuner.spec.settings import FaultsError, Settings, known_names, parse
+from tuner.spec.settings import FaultsError, Settings, parse, parse_names
 
 
 class Inner(Settings):
@@ -72,9 +72,9 @@ def test_parse_keeps_all_faults_below_a_prefix():
 
 
 def test_known_names_are_unique_and_checked(snapshot):
-    assert known_names("b", ("a", "b"), "letter") == ("b",)
-    assert known_names(["b", "a", "b"], ("a", "b"), "letter") == ("b", "a")
+    assert parse_names("b", ("a", "b"), "letter") == ("b",)
+    assert parse_names(["b", "a", "b"], ("a", "b"), "letter") == ("b", "a")
     with snapshot.raises(FaultsError):
-        known_names(["a", "c"], ("a", "b"), "letter")
+        parse_names(["a", "c"], ("a", "b"), "letter")
     with snapshot.raises(FaultsError):
-        known_names(3, ("a", "b"), "letter")
+        parse_names(3, ("a", "b"), "letter")

@@ -4,7 +4,7 @@ import pytest
 from test_experiment import faults
 
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.text import override
+from tuner.spec.text import apply_assignments
 from tuner.spec.validation import validate
 
 
@@ -67,7 +67,7 @@ GOALS = [{"metric": "val_accuracy"}, {"metric": "latency_ms"}]
 def test_spec_without_strategy_gets_one_that_works(strategy, raw):
     spec = build_spec({"search": LINE, **raw})
     assert spec.search.strategy == strategy
-    assert build_spec(spec.plain()) == spec
+    assert build_spec(spec.dump_values()) == spec
     named = build_spec({"search": {"strategy": "random", **LINE}, **raw})
     assert named.search.strategy == "random"
 
@@ -81,8 +81,8 @@ def test_spec_without_strategy_or_number_of_trials_is_refused():
 
 def test_strategy_that_no_spec_names_follows_the_command_line():
     written = ExperimentSpec(search=LINE, num_samples=24)
-    raw = written.plain(exclude_unset=True)
-    assert validate(override(raw, ["num_samples=4"])).search.strategy == "random"
-    assert validate(override(raw, ["num_samples=40"])).search.strategy == "mixed"
-    assert validate(override(raw, ["search.strategy=bohb"])).search.strategy == "bohb"
-    assert validate(written.plain()).replace(num_samples=4).search.strategy == "mixed"
+    raw = written.dump_values(exclude_unset=True)
+    assert validate(apply_assignments(raw, ["num_samples=4"])).search.strategy == "random"
+    assert validate(apply_assignments(raw, ["num_samples=40"])).search.strategy == "mixed"
+    assert validate(apply_assignments(raw, ["search.strategy=bohb"])).search.strategy == "bohb"
+    assert validate(written.dump_values()).replace(num_samples=4).search.strategy == "mixed"

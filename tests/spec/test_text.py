@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from tuner.errors import SpecError
-from tuner.spec.text import LONGEST_NUMBER, override, read_mapping, read_value, with_strategy
+from tuner.spec.text import (
+    LONGEST_NUMBER,
+    apply_assignments,
+    read_mapping,
+    read_value,
+    replace_strategy,
+)
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
@@ -13,7 +19,7 @@ MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_sa
 @pytest.mark.parametrize("wrong", ["seed", "=3", ".=3", "num_samples.x=3", "seed=[1"])
 def test_override_invalid_assignment_is_refused(snapshot, wrong):
     with snapshot.raises(SpecError):
-        override(MINIMAL, [wrong])
+        apply_assignments(MINIMAL, [wrong])
 
 
 @pytest.mark.parametrize(
@@ -53,19 +59,21 @@ def test_read_value_parses_yaml(text, value):
 )
 def test_override_metric_resets_mode(assignments, objective):
     raw = {"objective": {"metric": "val_accuracy", "mode": "max"}}
-    assert override(raw, assignments)["objective"] == objective
-    assert override({}, ["objective.metric=x"]) == {"objective": {"metric": "x"}}
-    assert override(raw, ["objectives=[{metric: x}]"]) == {"objectives": [{"metric": "x"}]}
+    assert apply_assignments(raw, assignments)["objective"] == objective
+    assert apply_assignments({}, ["objective.metric=x"]) == {"objective": {"metric": "x"}}
+    assert apply_assignments(raw, ["objectives=[{metric: x}]"]) == {"objectives": [{"metric": "x"}]}
 
 
 def test_with_strategy_keeps_constraints():
     search = {"space": {"lr": "uniform(0, 1)"}, "forbid": ["lr > 0.5"]}
     known = {"points_to_evaluate": [{"lr": 0.1}]}
     raw = {"search": {"strategy": "bayesopt", **search, **known, "startup": 5}}
-    assert with_strategy(raw, "hyperopt") == {"search": {"strategy": "hyperopt", **search, **known}}
-    assert with_strategy(raw, "random") == {"search": {"strategy": "random", **search, **known}}
+    assert replace_strategy(raw, "hyperopt") == {
+        "search": {"strategy": "hyperopt", **search, **known}
+    }
+    assert replace_strategy(raw, "random") == {"search": {"strategy": "random", **search, **known}}
     mine = "my_package.my_searcher"
-    assert with_strategy(raw, mine) == {"search": {"strategy": mine, **search}}
+    assert replace_strategy(raw, mine) == {"search": {"strategy": mine, **search}}
 
 
 def test_override_strategy_and_scheduler_drop_other_settings():
@@ -74,9 +82,11 @@ def test_override_strategy_and_scheduler_drop_other_settings():
         "scheduler": {"max_t": 9, "grace_period": 3},
     }
     named = ["search.strategy=random", "scheduler.name=none"]
-    assert override(raw, named)["search"] == {"strategy": "random", "space": {}}
-    assert override(raw, named)["scheduler"] == {"name": "none", "max_t": 9}
-    assert override(raw, ["search.strategy=7"])["search"]["startup"] == 5  # which is refused
+    assert apply_assignments(raw, named)["search"] == {"strategy": "random", "space": {}}
+    assert apply_assignments(raw, named)["scheduler"] == {"name": "none", "max_t": 9}
+    assert (
+        apply_assignments(raw, ["search.strategy=7"])["search"]["startup"] == 5
+    )  # which is refused
 
 
 @pytest.mark.parametrize(
@@ -91,13 +101,15 @@ def test_read_mapping_invalid_text_is_refused(snapshot, text):
 @pytest.mark.parametrize("written", ["none", None, {"name": "none"}])
 def test_override_max_t_keeps_scheduler_none(written):
     raw = {"scheduler": written}
-    assert override(raw, ["scheduler.max_t=5"]) == {"scheduler": {"name": "none", "max_t": 5}}
+    assert apply_assignments(raw, ["scheduler.max_t=5"]) == {
+        "scheduler": {"name": "none", "max_t": 5}
+    }
     assert raw == {"scheduler": written}
 
 
 def test_override_call_with_a_mapping_needs_no_quotes():
     domain = "choice([{'kind': 'a', 'width': randint(1, 9)}, {'kind': 'b'}])"
-    raw = override(MINIMAL, [f"search.space.head={domain}"])
+    raw = apply_assignments(MINIMAL, [f"search.space.head={domain}"])
     assert raw["search"]["space"]["head"] == domain
 
 
@@ -121,8 +133,8 @@ def test_read_value_invalid_text_is_refused(text, snapshot):
 
 def test_override_searches_what_was_a_constant():
     raw = {"training": {"width": 32, "model": "cnn"}, "search": {"space": {"lr": 0.1}}}
-    changed = override(raw, ["search.space.width=choice([8, 16])"])
+    changed = apply_assignments(raw, ["search.space.width=choice([8, 16])"])
     assert changed["training"] == {"model": "cnn"}
     assert changed["search"]["space"]["width"] == "choice([8, 16])"
-    both = override(raw, ["search.space.width=choice([8, 16])", "training.width=4"])
+    both = apply_assignments(raw, ["search.space.width=choice([8, 16])", "training.width=4"])
     assert both["training"]["width"] == 4  # which the spec refuses

@@ -8,7 +8,7 @@ from fresh import ran
 from ray import tune
 
 from tuner.errors import SpecError
-from tuner.experiment.events import this_owner
+from tuner.experiment.events import build_owner
 from tuner.experiment.journal import Journal
 from tuner.experiment.reading import LONGEST
 from tuner.spec.experiment import build_spec
@@ -147,9 +147,9 @@ def test_validate_settles_grace_period_once():
     few = validate({**DIGITS, "num_samples": 8, "scheduler": {"max_t": 9}})
     assert few.scheduler is not None
     assert few.scheduler.rungs() == ()
-    recorded = few.plain() | {"num_samples": 80}  # as a resume with more trials adds to them
+    recorded = few.dump_values() | {"num_samples": 80}  # as a resume with more trials adds to them
     assert validate(recorded).scheduler == few.scheduler
-    as_written = few.plain(exclude_unset=True) | {"num_samples": 1000}
+    as_written = few.dump_values(exclude_unset=True) | {"num_samples": 1000}
     decided = validate(as_written).scheduler
     assert decided is not None
     assert decided.rungs() == (1, 4)
@@ -205,7 +205,7 @@ def test_validate_text_imports_no_ray_or_torch(tmp_path):
         "from tuner.spec.validation import *\n"
         "from tuner.spec.text import read_mapping\n"
         "raw = read_mapping('{search: {space: {lr: \"uniform(1, 0)\"}}, num_samples: 0}')\n"
-        "try: validate(raw, machine=Machine.here())\n"
+        "try: validate(raw, machine=Machine.detect())\n"
         "except SpecError as error: print(error)"
     )
     done = ran(code, cwd=tmp_path)
@@ -261,7 +261,7 @@ def test_validate_deepest_config_fits_the_journal(tmp_path):
     search = {"strategy": "random", "space": deepest}
     assert validate({**DIGITS, "training": {}, "trainable": train, "search": search})
     with Journal.open(tmp_path) as journal:
-        journal.append("experiment_started", resumed=False, owner=this_owner())
+        journal.append("experiment_started", resumed=False, owner=build_owner())
         journal.append("trial_started", trial_id="00000", config=deepest)
     assert CONFIG_BYTES < LONGEST
 

@@ -85,7 +85,7 @@ class Unseeded(Net):
     ("network", "model_args", "test"),
     [
         (Mixing, {}, "test_images_do_not_affect_each_other_in_an_evaluation"),
-        (Forgetting, {}, "test_a_saved_state_goes_on"),
+        (Forgetting, {}, "test_a_saved_state_continues"),
         (Fixed, {}, "test_its_weights_train"),
         (Single, {}, "test_it_returns_logits"),
         (Unseeded, {}, "test_a_seed_repeats_its_weights"),

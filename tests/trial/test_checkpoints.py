@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.errors import CheckpointError, StorageError
-from tuner.experiment.files import sha256_of
-from tuner.experiment.results.selection import best_report
+from tuner.experiment.files import compute_sha256
+from tuner.experiment.results.selection import find_best_report
 from tuner.experiment.trials import Report, TrialRecord
 from tuner.spec.sections import Objective
 from tuner.trial.checkpoints import (
@@ -46,7 +46,7 @@ def store(tmp_path):
 
 
 def copied(store, epoch, source):
-    return store.fill(epoch, lambda folder: shutil.copytree(source, folder))
+    return store.save_folder(epoch, lambda folder: shutil.copytree(source, folder))
 
 
 def test_save_and_load_return_the_state(store, tmp_path):
@@ -54,7 +54,7 @@ def test_save_and_load_return_the_state(store, tmp_path):
     assert saved.as_dict() == {
         "epoch": 2,
         "path": "trials/00003/checkpoints/2/state.pt",
-        "sha256": sha256_of(tmp_path / saved.path),
+        "sha256": compute_sha256(tmp_path / saved.path),
     }
     state = load_state(tmp_path / saved.path, saved.sha256)
     assert torch.equal(state["model"]["w"], STATE["model"]["w"])
@@ -83,9 +83,9 @@ def test_fill_copies_a_folder(store, tmp_path):
     saved = copied(store, 4, source)
     assert saved.path == "trials/00003/checkpoints/4"
     assert (tmp_path / saved.path / "sub/weights").read_text() == "1"
-    assert saved.sha256 == sha256_of(source)
+    assert saved.sha256 == compute_sha256(source)
     (source / "sub/weights").write_text("2")
-    assert copied(store, 4, source).sha256 == sha256_of(source)
+    assert copied(store, 4, source).sha256 == compute_sha256(source)
     assert os.listdir(tmp_path / "trials/00003/checkpoints") == ["4"]
 
 
@@ -237,7 +237,7 @@ def choices(
             now=epoch * EPOCH_S,
         )
         if how is Save.NOW:
-            policy.waited(write_s)
+            policy.record_wait(write_s)
         letters += "-" if how is None else how.value[0].upper()
     return letters
 
@@ -294,7 +294,7 @@ def test_policy_and_history_name_the_same_epoch_also_after_a_resume(values, obje
         assert epoch <= cut or resumed.is_best(epoch, metrics) == is_best
         named = epoch if is_best else named
         trial = TrialRecord("00000", 0.0, results=[Report(n, 0.0, m) for n, m in reports[:epoch]])
-        assert best_report(trial, objective).epoch == named
+        assert find_best_report(trial, objective).epoch == named
 
 
 def test_choose_holds_the_best_within_the_limits():
@@ -362,15 +362,15 @@ def test_save_beside_writes_a_copy(writer, gated, tmp_path):
         model.weight += 1
     moments[0] += 1
     moments.append(torch.ones(1))
-    assert writer.written() == []
+    assert writer.collect_written() == []
     gated.go.set()
-    [saved] = writer.written(wait=True)
-    assert saved.sha256 == sha256_of(tmp_path / saved.path)
+    [saved] = writer.collect_written(wait=True)
+    assert saved.sha256 == compute_sha256(tmp_path / saved.path)
     loaded = load_state(tmp_path / saved.path, saved.sha256)
     assert torch.equal(loaded["model"]["weight"], before)
     assert len(loaded["moments"]) == 1
     assert torch.equal(loaded["moments"][0], torch.zeros(2))
-    assert writer.written(wait=True) == []  # each is told of once
+    assert writer.collect_written(wait=True) == []  # each is told of once
 
 
 def test_save_writes_the_held_best_first(writer, gated):
@@ -381,7 +381,7 @@ def test_save_writes_the_held_best_first(writer, gated):
     assert epochs(writer.save(5, state(5), Save.NOW, is_best=False)) == [5]
     writer.save(6, state(6), Save.HOLD, is_best=True)
     writer.save(7, state(7), Save.BESIDE, is_best=True)  # a better one: the held one is dropped
-    assert epochs(writer.written(wait=True)) == [7]
+    assert epochs(writer.collect_written(wait=True)) == [7]
     writer.save(8, state(8), Save.HOLD, is_best=True)
     assert epochs(writer.save(8, state(8), Save.NOW, is_best=False)) == [8]  # the trial ends
 

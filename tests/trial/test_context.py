@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_worker import context
 
-from tuner.trial.context import INTERFACES, use_interface_of
+from tuner.trial.context import INTERFACES, set_network_interface
 
 
 def test_prepare_process_sets_path_and_directory(tmp_path, monkeypatch):
@@ -27,7 +27,7 @@ def no_interface(monkeypatch):
 
 
 def test_use_interface_of_sets_gloo_and_nccl(no_interface):
-    use_interface_of("127.0.0.1")
+    set_network_interface("127.0.0.1")
     assert os.environ["GLOO_SOCKET_IFNAME"] in ("lo", "lo0")
     # Exactly this one: NCCL takes a bare name for the beginning of one
     assert os.environ["NCCL_SOCKET_IFNAME"] == "=" + os.environ["GLOO_SOCKET_IFNAME"]
@@ -35,5 +35,5 @@ def test_use_interface_of_sets_gloo_and_nccl(no_interface):
 
 def test_use_interface_of_keeps_user_setting(no_interface, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
-    use_interface_of("127.0.0.1")
+    set_network_interface("127.0.0.1")
     assert os.environ["GLOO_SOCKET_IFNAME"] == "eth7"

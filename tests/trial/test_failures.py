@@ -17,11 +17,11 @@ from tuner.trial.failures import (
     LONGEST_NAME,
     MOST_METRICS,
     Failure,
+    build_failure,
     check_report,
-    failure_of,
+    find_origin,
+    is_last_report,
     keep_origin,
-    origin_of,
-    says_done,
 )
 
 
@@ -38,7 +38,7 @@ from tuner.trial.failures import (
 )
 def test_some_cuda_errors_poison_the_process(text, poisons):
     error = torch.AcceleratorError(f"CUDA error: {text}\nCUDA kernel errors might be asynchronous")
-    assert failure_of(error).poisoned == poisons
+    assert build_failure(error).poisoned == poisons
 
 
 class Unspeakable(RuntimeError):
@@ -64,14 +64,14 @@ class Unspeakable(RuntimeError):
     ],
 )
 def test_failure_of_exception_has_kind_and_one_line(error, kind, message):
-    failure = failure_of(error)
+    failure = build_failure(error)
     assert failure.kind == kind
     assert failure.message.startswith(message)
     assert failure.kind in FAILURE_KINDS
 
 
 def test_failure_of_long_message_is_cut():
-    message = failure_of(ValueError("x" * 10_000)).message
+    message = build_failure(ValueError("x" * 10_000)).message
     assert len(message) == 1000
     assert message.endswith("x...")
 
@@ -100,14 +100,14 @@ def test_failure_of_file_where_the_search_began_names_start_dir(tmp_path, monkey
     (tmp_path / "data/a.pt").touch()
     monkeypatch.setenv("TUNER_START_DIR", str(tmp_path))
     text = "; data/a.pt lies where the search was started: open tuner.start_dir() / 'data/a.pt'"
-    assert failure_of(error).message.endswith(text) is hint
+    assert build_failure(error).message.endswith(text) is hint
 
 
 def test_failure_of_ends_with_the_last_user_line():
     try:
         json.loads("{")
     except ValueError as error:
-        message = failure_of(error).message
+        message = build_failure(error).message
     assert message.startswith("JSONDecodeError: Expecting property name")
     assert re.search(r', at \S*test_failures\.py:\d+ in test_\w+: json\.loads\("\{"\)$', message)
 
@@ -128,7 +128,7 @@ def test_check_report_accepts_every_scalar(value):
 )
 def test_says_done_is_no_metric(value, is_last):
     report = {"m": 0.5, "done": value}
-    assert says_done(report) == is_last
+    assert is_last_report(report) == is_last
     assert check_report(report, "m") == ({"m": 0.5}, [], None)
 
 
@@ -250,35 +250,35 @@ def raised(call, *arguments):
 
 
 def test_origin_of_is_the_last_user_line(user_module):
-    assert origin_of(raised(user_module.step, "{")) == "train.py:5 in step: x = (json"
+    assert find_origin(raised(user_module.step, "{")) == "train.py:5 in step: x = (json"
 
 
 def test_origin_of_without_user_line_is_none():
-    assert origin_of(ValueError("never raised")) is None
+    assert find_origin(ValueError("never raised")) is None
     error = raised(json.loads, "{")
     error = error.with_traceback(error.__traceback__.tb_next)  # without this file
-    assert origin_of(error) is None
+    assert find_origin(error) is None
 
 
 def test_origin_of_code_without_a_file_has_no_source():
     exec(compile("def cell():\n    1 / 0\n", "<ipython-input-3>", "exec"), scope := {})
-    assert origin_of(raised(scope["cell"])) == "<ipython-input-3>:2 in cell"
+    assert find_origin(raised(scope["cell"])) == "<ipython-input-3>:2 in cell"
     exec(compile("def made():\n    1 / 0\n", "<string>", "exec"), scope)
     error = raised(scope["made"])
-    assert origin_of(error).split(": ")[1] == "call(*arguments)"  # of this file
+    assert find_origin(error).split(": ")[1] == "call(*arguments)"  # of this file
 
 
 def test_keep_origin_survives_pickling(user_module):
     error = raised(user_module.own, lambda: {}["lr"])
-    origin = origin_of(error)
+    origin = find_origin(error)
     keep_origin(error)
-    assert origin_of(pickle.loads(pickle.dumps(error))) == origin
+    assert find_origin(pickle.loads(pickle.dumps(error))) == origin
     other = RuntimeError("in its place")
     keep_origin(other, of=error)
-    assert origin_of(other) == origin
+    assert find_origin(other) == origin
 
 
 def test_origin_of_chained_error_is_that_of_its_cause(user_module):
     error = RuntimeError("never raised")
     error.__cause__ = raised(user_module.step, "{")
-    assert origin_of(error) == "train.py:5 in step: x = (json"
+    assert find_origin(error) == "train.py:5 in step: x = (json"

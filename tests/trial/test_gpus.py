@@ -16,10 +16,10 @@ from tuner.trial.gpus import (
     CONTEXT_BYTES,
     VISIBLE,
     NoGpuError,
-    claim,
-    memory_share,
-    room,
-    sharing,
+    build_sharing_variables,
+    claim_gpu,
+    compute_memory_share,
+    measure_free_shares,
     take,
 )
 from tuner.trial.trial_process import TrialProcess
@@ -72,7 +72,7 @@ def hold(tmp_path):
     holders = []
 
     def start(amount: float) -> Holder:
-        holders.append(Holder(sharing(tmp_path / "new: one", ["2", "3"]), amount))
+        holders.append(Holder(build_sharing_variables(tmp_path / "new: one", ["2", "3"]), amount))
         return holders[-1]
 
     yield start
@@ -99,17 +99,17 @@ def test_take_puts_shares_on_one_gpu(hold):
 
 def test_room_returns_what_is_free_of_each_gpu(hold, tmp_path):
     folder = tmp_path / "new: one"
-    assert room(folder, ["2", "3"]) == (1, 1)
+    assert measure_free_shares(folder, ["2", "3"]) == (1, 1)
     halves = [hold(0.5) for _ in range(3)]
     assert [half.gpus for half in halves] == ["2", "2", "3"]
     halves[0].kill()
-    assert room(folder, ["2", "3"]) == (0.5, 0.5)
+    assert measure_free_shares(folder, ["2", "3"]) == (0.5, 0.5)
 
 
 def test_take_without_sharing_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv(VISIBLE, "7")
     take(1)
-    for name, value in sharing(tmp_path, ["0"]).items():
+    for name, value in build_sharing_variables(tmp_path, ["0"]).items():
         monkeypatch.setenv(name, value)
     take(0)
     assert os.environ[VISIBLE] == "7"
@@ -118,7 +118,7 @@ def test_take_without_sharing_changes_nothing(tmp_path, monkeypatch):
 def test_trial_process_takes_its_gpu_once(tmp_path, monkeypatch):
     monkeypatch.setattr(gpus, "_held", {})
     monkeypatch.setenv(VISIBLE, "0")
-    for name, value in sharing(tmp_path / "gpus", ["GPU-5"]).items():
+    for name, value in build_sharing_variables(tmp_path / "gpus", ["GPU-5"]).items():
         monkeypatch.setenv(name, value)
     for _ in range(2):
         TrialProcess(context(tmp_path, trainable="no_such_module:train", gpus=1))
@@ -172,16 +172,16 @@ def test_claim_limits_memory_to_the_share(card, tmp_path, trainable):
     process = TrialProcess(context(tmp_path, trainable=trainable, gpus=0.25))
     process.begin(Assignment("00000", {}))
     process.end()
-    assert card == [memory_share(0.25, 8 * GIB)]
+    assert card == [compute_memory_share(0.25, 8 * GIB)]
 
 
 @pytest.mark.parametrize(("processes", "total"), [(8, 8 * GIB), (4, 16 * GIB), (10, 80 * GIB)])
 def test_memory_shares_and_contexts_fit_the_gpu(processes, total):
-    each = memory_share(1 / processes, total) * total + CONTEXT_BYTES
+    each = compute_memory_share(1 / processes, total) * total + CONTEXT_BYTES
     assert each * processes == pytest.approx(total)
 
 
 def test_claim_of_too_small_share_raises(snapshot, card):
     with snapshot.raises(NoGpuError):
-        claim(0.05, through_torch=True)
+        claim_gpu(0.05, through_torch=True)
     assert gpus.CONTEXT_BYTES == 512 << 20

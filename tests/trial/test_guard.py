@@ -75,7 +75,7 @@ def test_end_kills_a_process_that_ignores_sigterm(tmp_path):
     ) as deaf:
         assert deaf.stdout
         deaf.stdout.readline()
-        assert guard.marked(mark, str(tmp_path)) == [deaf.pid]
+        assert guard.find_marked(mark, str(tmp_path)) == [deaf.pid]
         # the parent must take it away, or it stays in /proc as a zombie without an environment
         guard.end(mark, str(tmp_path), patience_s=0.2)
         assert deaf.wait(LIMIT_S) == -signal.SIGKILL
@@ -89,8 +89,8 @@ def test_marked_finds_a_daemon_by_its_open_file(tmp_path):
     ) as titled:
         assert titled.stdout
         titled.stdout.readline()
-        assert guard.marked(uuid.uuid4().hex, str(tmp_path)) == [titled.pid]
-        assert guard.marked(uuid.uuid4().hex, str(tmp_path / "agent")) == []
+        assert guard.find_marked(uuid.uuid4().hex, str(tmp_path)) == [titled.pid]
+        assert guard.find_marked(uuid.uuid4().hex, str(tmp_path / "agent")) == []
         titled.kill()
 
 
@@ -157,7 +157,7 @@ import os, subprocess, sys, tempfile
 from tuner.trial.guard import Children
 children = Children()
 children.begin()
-children.guard()
+children.start_guard()
 folder = tempfile.mkdtemp()
 children.remove_at_death(folder)
 print(folder)

@@ -17,8 +17,14 @@ from forked import said_by
 
 from tuner.spec import quotas
 from tuner.trial import memory
-from tuner.trial.memory import MemoryWatch, held_bytes, held_mib, keep_freed, release
-from tuner.trial.worker_death import NOTES, death_of
+from tuner.trial.memory import (
+    MemoryWatch,
+    keep_freed,
+    measure_held_bytes,
+    measure_held_mib,
+    release_memory,
+)
+from tuner.trial.worker_death import NOTES, build_death_failure
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -67,23 +73,23 @@ def test_watch_on_cuda_measures_device_and_host(monkeypatch):
         get_device_properties=lambda device: SimpleNamespace(total_memory=800 * MIB),
     )
     monkeypatch.setattr(torch, "cuda", cuda)
-    monkeypatch.setattr(memory, "_resident_mib", lambda: 300.0)
+    monkeypatch.setattr(memory, "_measure_resident_mib", lambda: 300.0)
     measured, _ = watched(MemoryWatch("cuda"), lambda: None)
     on_device = {"memory_mib": 100, "peak_memory_mib": 200, "peak_memory_share": 0.25}
     assert measured == {**on_device, "host_memory_mib": 300}
 
 
 def take_and_map(file):
-    before = held_mib()
+    before = measure_held_mib()
     taken = np.ones(64 << 20, np.uint8)
-    print(held_mib() - before)
+    print(measure_held_mib() - before)
     np.save(file, taken)
     del taken
     mapped = np.load(file, mmap_mode="r")
     resident = psutil.Process().memory_info().rss
     mapped.sum()
     print((psutil.Process().memory_info().rss - resident) / MIB)
-    print(held_mib() - before)
+    print(measure_held_mib() - before)
 
 
 def test_held_mib_excludes_mapped_files(tmp_path):
@@ -96,7 +102,7 @@ def test_held_mib_excludes_mapped_files(tmp_path):
 def test_held_bytes_of_ended_process_is_0():
     gone = subprocess.Popen(["true"])
     gone.wait()
-    assert held_bytes(gone.pid) == 0
+    assert measure_held_bytes(gone.pid) == 0
 
 
 def take_again():
@@ -108,9 +114,9 @@ def take_again():
     anew = [faults() for _ in range(4)][-1]
     keep_freed()
     again = [faults() for _ in range(4)][-1]
-    held = held_mib()
-    release()
-    print(json.dumps([anew, again, held - held_mib()]))
+    held = measure_held_mib()
+    release_memory()
+    print(json.dumps([anew, again, held - measure_held_mib()]))
 
 
 def test_keep_freed_reuses_memory_until_release():
@@ -148,7 +154,7 @@ def worker():
 @pytest.mark.parametrize(("limit", "counts"), [(1_000_000, True), (1 << 60, False)])
 def test_free_and_all_respects_control_group_limit(limit, counts):
     limited = quotas.Limit(limit, Path("memory.max")), limit - 500_000
-    measured = memory.free_and_all(lambda: limited)
+    measured = memory.measure_memory(lambda: limited)
     assert (measured == (500_000, 1_000_000)) is counts
     assert measured[1] <= psutil.virtual_memory().total
 
@@ -168,7 +174,7 @@ def test_watched_ends_the_largest_worker_and_writes_a_note(worker, tmp_path, mon
         return free[0], 32 * GIB
 
     monkeypatch.setenv(NOTES, str(tmp_path))
-    with memory.watched(tmp_path, lambda: pids, free_and_all):
+    with memory.watch_memory(tmp_path, lambda: pids, free_and_all):
         for _ in range(2):  # as it asks again, it has ended nobody before
             assert measured.acquire(timeout=LIMIT_S)
         assert large.poll() is None
@@ -179,10 +185,12 @@ def test_watched_ends_the_largest_worker_and_writes_a_note(worker, tmp_path, mon
     assert [process.poll() for process in (idle, agent, other, small)] == [None] * 4
     [note] = tmp_path.iterdir()
     assert note.name == f"{large.pid}-oom"
-    death = death_of(RuntimeError(f"its worker process has died. pid: {large.pid} namespace: x"))
+    death = build_death_failure(
+        RuntimeError(f"its worker process has died. pid: {large.pid} namespace: x")
+    )
     assert death.kind == "oom"
     assert death.message.endswith(" MiB, the most of all workers: memory ran out")
-    assert death_of(RuntimeError(f"pid: {small.pid} has died")).kind == "crash"
+    assert build_death_failure(RuntimeError(f"pid: {small.pid} has died")).kind == "crash"
 
 
 def test_watched_counts_children_of_a_worker(tmp_path):
@@ -193,7 +201,7 @@ def test_watched_counts_children_of_a_worker(tmp_path):
     worker = subprocess.Popen([title, "-S", "-c", parent], executable=sys.executable, stdout=-1)
     worker.stdout.readline()
     [child] = psutil.Process(worker.pid).children()
-    with memory.watched(tmp_path, lambda: [worker.pid], lambda: (0, 32 * GIB)):
+    with memory.watch_memory(tmp_path, lambda: [worker.pid], lambda: (0, 32 * GIB)):
         worker.wait(LIMIT_S)
     child.kill()
     worker.stdout.close()

@@ -200,7 +200,7 @@ def test_script_runs_to_its_exit_after_the_last_report(make_script, tmp_path):
         assert result[REPORT]["metrics"] == {"steps": epoch}
         [saved] = result[REPORT]["checkpoints"]
         assert (tmp_path / saved["path"] / "epoch").read_text() == str(epoch)
-    assert trial.train() == ray_compat.ended()
+    assert trial.train() == ray_compat.build_end_report()
     trial.stop()
     assert (tmp_path / "trials/00000/files/model").read_text() == "weights"
     assert sorted(os.listdir(tmp_path / "trials/00000/checkpoints")) == ["1", "2", "3"]
@@ -222,7 +222,7 @@ def test_temporary_folder_of_a_script_is_removed_if_its_worker_is_killed(tmp_pat
 def test_script_is_ended_after_max_t_reports(make_script, tmp_path):
     trial = make_script(REPORTING, "9")
     assert [trial.train()["training_iteration"] for _ in range(3)] == [1, 2, 3]
-    assert trial.train() == ray_compat.ended()
+    assert trial.train() == ray_compat.build_end_report()
     trial.stop()
     assert not (tmp_path / "trials/00000/files/model").exists()
     assert log(tmp_path).endswith("ended after epoch 3: the script gets SIGTERM\n")
@@ -245,7 +245,7 @@ def test_json_lines_with_the_metric_are_reports(make_script, tmp_path):
         assert result[REPORT]["metrics"] == {"steps": epoch, "val/acc": 0.5}
         [saved] = result[REPORT]["checkpoints"]
         assert (tmp_path / saved["path"] / "epoch").read_text() == str(epoch)
-    assert trial.train() == ray_compat.ended()
+    assert trial.train() == ray_compat.build_end_report()
     assert log(tmp_path).count("not a report\n") == 2
 
 

@@ -10,7 +10,7 @@ from test_worker import context
 
 from tuner import ray_compat
 from tuner.trial import rank_actors
-from tuner.trial.failures import failure_of
+from tuner.trial.failures import build_failure
 from tuner.trial.rank_actors import RankGroup, sendable_errors
 
 
@@ -40,7 +40,7 @@ def test_sendable_errors_converts_exits_and_keeps_the_origin(error, sent, messag
         raise error
     received = pickle.loads(pickle.dumps(raised.value.with_traceback(None)))
     assert re.search(
-        r", at \S*test_rank_actors.py:\d+ in test_\w+: raise", failure_of(received).message
+        r", at \S*test_rank_actors.py:\d+ in test_\w+: raise", build_failure(received).message
     )
 
 
@@ -56,7 +56,7 @@ WATCHDOG = (
 
 
 def cause_of(errors, *, has_waited=False):
-    return rank_actors.cause_of(errors, limit_s=5, has_waited=lambda: has_waited)
+    return rank_actors.choose_cause(errors, limit_s=5, has_waited=lambda: has_waited)
 
 
 def raised(*causes):
@@ -91,7 +91,7 @@ def test_has_waited_reads_the_log_of_nccl(tmp_path):
     group = RankGroup(context(tmp_path, ranks=2))
     group._trial_id = "00007"
     assert not group._has_waited()  # its log is on another node
-    log = tmp_path / rank_actors.log_name("00007", 1)
+    log = tmp_path / rank_actors.format_log_name("00007", 1)
     log.parent.mkdir(parents=True)
     log.write_text(f"epoch 1\n{WATCHDOG}")
     assert group._has_waited()

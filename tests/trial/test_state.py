@@ -6,7 +6,7 @@ from io import BytesIO
 import pytest
 import torch
 
-from tuner.trial.state import fault_of_state, host_copy, weights_of, with_weights
+from tuner.trial.state import copy_to_host, find_state_fault, list_weights, replace_weights
 
 STATE = {
     "net": {"w": torch.ones(2), "name": "x"},
@@ -19,7 +19,7 @@ STATE = {
 def test_host_copy_shares_nothing():
     weight = torch.nn.Parameter(torch.ones(2))
     state = {"a": [weight, (1, "x")], "b": {"c": None}}
-    copy = host_copy(state)
+    copy = copy_to_host(state)
     with torch.no_grad():
         weight += 1
     assert torch.equal(copy["a"][0], torch.ones(2))
@@ -48,7 +48,7 @@ def test_host_copy_saves_like_the_state():
     optimizer.step()
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
     before = file_of(state)
-    copy = host_copy(state)
+    copy = copy_to_host(state)
     with torch.no_grad():
         model.first.weight += 1
     optimizer.step()
@@ -66,7 +66,7 @@ def test_host_copy_saves_like_the_state():
 def test_host_copy_of_gpu_state_does_not_change():
     weight = torch.ones(1 << 22, device="cuda")
     state = {"model": {"a": weight, "tied": weight.view(2, -1).T}, "rest": [weight[:2]]}
-    copy = host_copy(state)
+    copy = copy_to_host(state)
     for _ in range(100):
         weight += 1
     assert copy["model"]["a"].is_pinned()
@@ -76,27 +76,27 @@ def test_host_copy_of_gpu_state_does_not_change():
 
 
 def test_weights_of_have_dotted_names():
-    names = [name for name, _ in weights_of(STATE)]
+    names = [name for name, _ in list_weights(STATE)]
     assert names == ["net.w", "moments.0", "moments.1.v", "pair.0"]
 
 
 def test_weights_of_state_with_model_are_the_models():
     state = {"model": {"a.b": torch.ones(1)}, "optimizer": {"m": torch.zeros(1)}}
-    assert [name for name, _ in weights_of(state)] == ["a.b"]
-    put = with_weights(state, {"a.b": torch.full((1,), 5.0)})
+    assert [name for name, _ in list_weights(state)] == ["a.b"]
+    put = replace_weights(state, {"a.b": torch.full((1,), 5.0)})
     assert put["model"]["a.b"] == 5
     assert torch.equal(put["optimizer"]["m"], torch.zeros(1))
     assert state["model"]["a.b"] == 1
 
 
 def test_with_weights_replaces_every_tensor():
-    weights = {name: torch.full_like(tensor, 7) for name, tensor in weights_of(STATE)}
-    put = with_weights(STATE, weights)
-    assert dict(weights_of(put)) == weights
+    weights = {name: torch.full_like(tensor, 7) for name, tensor in list_weights(STATE)}
+    put = replace_weights(STATE, weights)
+    assert dict(list_weights(put)) == weights
     assert (put["epoch"], put["net"]["name"], put["pair"][1]) == (3, "x", 1)
     assert isinstance(put["pair"], tuple)
     with pytest.raises(KeyError, match=r"moments\.0"):
-        with_weights(STATE, {"net.w": torch.ones(2)})
+        replace_weights(STATE, {"net.w": torch.ones(2)})
 
 
 def nested(levels):
@@ -113,5 +113,5 @@ def test_fault_of_state_rejects_endless_nesting():
     for _ in range(20):
         shared = [shared] * 10
     for state in (within, shared, {"a": nested(101)}):
-        assert fault_of_state(state, 100) is not None
-    assert fault_of_state({"a": nested(50)}, 100) is None
+        assert find_state_fault(state, 100) is not None
+    assert find_state_fault({"a": nested(50)}, 100) is None

@@ -7,7 +7,13 @@ import torch
 from fresh import ran
 from torch.optim import SGD, AdamW, Optimizer
 
-from tuner.trial.torch_compat import computing, eager, remember_numerics, save, without_compiler
+from tuner.trial.torch_compat import (
+    build_eager_class,
+    bypass_compiler,
+    remember_numerics,
+    save,
+    set_numerics,
+)
 
 
 def attributes_of_methods():
@@ -29,8 +35,8 @@ def test_without_compiler_restores_optimizers(kind):
     weight = torch.nn.Parameter(torch.ones(2))
 
     def train():
-        with without_compiler():
-            optimizer = eager(kind)([weight], lr=0.1)
+        with bypass_compiler():
+            optimizer = build_eager_class(kind)([weight], lr=0.1)
             weight.grad = torch.ones(2)
             optimizer.step()
             optimizer.load_state_dict(optimizer.state_dict())
@@ -86,7 +92,7 @@ def test_tf32_after_use_of_newer_name(allowed):
     conv.fp32_precision = "ieee"
     with pytest.raises(RuntimeError):
         _ = matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    with computing(tf32=allowed, tries_convolutions=False):
+    with set_numerics(tf32=allowed, tries_convolutions=False):
         precision = "tf32" if allowed else "ieee"
         assert (matmul.fp32_precision, conv.fp32_precision) == (precision, precision)
     assert (matmul.fp32_precision, conv.fp32_precision) == ("tf32", "ieee")
@@ -97,7 +103,7 @@ def test_tf32_after_use_of_newer_name(allowed):
 def test_computing_tries_convolutions_unless_deterministic(deterministic):
     put_back = remember_numerics()
     torch.use_deterministic_algorithms(deterministic)
-    with computing(tf32=False, tries_convolutions=True):
+    with set_numerics(tf32=False, tries_convolutions=True):
         assert torch.backends.cudnn.benchmark is not deterministic
     assert torch.backends.cudnn.benchmark is False
     put_back()

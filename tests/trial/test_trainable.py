@@ -15,7 +15,7 @@ from tuner.trial.checkpoints import SaveRules, load_state
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
 from tuner.trial.trainable import REPORT, LearnerTrial
 from tuner.trial.trial_process import Leftovers, WorkerReplacedError, is_recycled
-from tuner.trial.worker_death import death_of
+from tuner.trial.worker_death import build_death_failure
 
 
 def begun(kind, context, config):
@@ -191,7 +191,7 @@ def test_exception_ends_the_process(make, tmp_path, does, good, message, poisone
     with pytest.raises(WorkerSpentError) as spent:
         trial.train()
     sent = pickle.loads(pickle.dumps(spent.value))  # as it comes to the driver
-    failure = death_of(SimpleNamespace(cause=sent))
+    failure = build_death_failure(SimpleNamespace(cause=sent))
     assert failure.message.startswith(f"{message}, at test_trainable.py:")
     assert failure == Failure("exception", failure.message, poisoned)
     assert "Traceback" in log(tmp_path)

@@ -34,9 +34,9 @@ from tuner.trial.trial_process import (
     Leftovers,
     TrialLog,
     TrialProcess,
-    cut,
-    latest_output,
-    why_not_after,
+    clip_log,
+    find_reuse_fault,
+    read_latest_output,
 )
 
 SMALL = 40_000
@@ -76,7 +76,7 @@ def test_end_uploads_files_where_no_driver_does(tmp_path, monkeypatch, is_driven
         Path(".model").touch()
         process.end()
     files = [] if is_driven else ["trials/00000/files/.model"]
-    assert Objects(url).names() == files
+    assert Objects(url).list_names() == files
 
 
 def test_begin_in_a_folder_that_cannot_be_made_raises_storage_error(
@@ -111,7 +111,7 @@ def test_begin_leaves_a_trainable_that_stays_in_the_start_directory(tmp_path, mo
     ],
 )
 def test_why_not_after_names_the_reason(failure, reason):
-    assert why_not_after(failure) == reason
+    assert find_reuse_fault(failure) == reason
 
 
 def test_leftovers_measure_growth_since_the_first_trial():
@@ -146,7 +146,7 @@ def fail():
     ],
 )
 def test_clear_ends_a_child_left_running(monkeypatch, release, reason):
-    monkeypatch.setattr(trial_process, "release", release)
+    monkeypatch.setattr(trial_process, "release_memory", release)
     leftovers = Leftovers()
     leftovers.begin()
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
@@ -312,7 +312,7 @@ def test_cut_bounds_the_size_and_keeps_both_ends(tmp_path_factory, chunks):
     for chunk in chunks:
         with file.open("ab") as stream:
             stream.write(chunk)
-        cut(file, SMALL)
+        clip_log(file, SMALL)
     text = file.read_bytes()
     assert len(text) <= SMALL
     if len(written) <= SMALL:
@@ -323,13 +323,13 @@ def test_cut_bounds_the_size_and_keeps_both_ends(tmp_path_factory, chunks):
 
 
 def test_latest_output_is_the_last_line_of_the_newest_log(tmp_path):
-    assert latest_output(tmp_path, ["00000", "00001"], since=0) is None
+    assert read_latest_output(tmp_path, ["00000", "00001"], since=0) is None
     for number, text in enumerate(["waiting\n", "old\n\r 640 of 1,970 \x1b \n\n"]):
         log = tmp_path / f"trials/0000{number}/log.txt"
         log.parent.mkdir(parents=True)
         log.write_text(text)
         os.utime(log, (number, number))
     ids = ["00000", "00001", "00002"]
-    assert latest_output(tmp_path, ids, since=1) == "trial 00001: 640 of 1,970"
-    assert latest_output(tmp_path, ["00000"], since=0) == "trial 00000: waiting"
-    assert latest_output(tmp_path, ids, since=2) is None
+    assert read_latest_output(tmp_path, ids, since=1) == "trial 00001: 640 of 1,970"
+    assert read_latest_output(tmp_path, ["00000"], since=0) == "trial 00000: waiting"
+    assert read_latest_output(tmp_path, ids, since=2) is None

@@ -12,7 +12,7 @@ from ray.exceptions import ActorUnavailableError, NodeDiedError, OutOfMemoryErro
 
 from tuner.errors import FAILURE_KINDS
 from tuner.trial.failures import Failure
-from tuner.trial.worker_death import NOTES, death_of, write_note
+from tuner.trial.worker_death import NOTES, build_death_failure, write_note
 
 GONE = RayActorError("f00", "unavailable")
 CUT_OFF = ActorUnavailableError("reset by peer", b"f" * 16)
@@ -36,7 +36,7 @@ def died(text):
 )
 def test_death_of_has_kind_and_one_line(monkeypatch, error, kind, message):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    death = death_of(error)
+    death = build_death_failure(error)
     assert (death.kind, "\n" in death.message) == (kind, False)
     assert message in death.message
     assert kind in FAILURE_KINDS
@@ -68,19 +68,19 @@ def test_death_of_actor_asks_for_its_node(monkeypatch, error, node, reason, here
         monkeypatch.setattr(state, "actors", lambda actor_id: actor)
         if node == "silent":
             server.close()
-        assert death_of(error).kind == kind
+        assert build_death_failure(error).kind == kind
 
 
 def test_death_of_preempted_actor_is_node_lost(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    assert death_of(RayActorError("f00", "x", preempted=True)).kind == "node_lost"
+    assert build_death_failure(RayActorError("f00", "x", preempted=True)).kind == "node_lost"
 
 
 DIED_HERE = f"its worker process has died. pid: {os.getpid()} namespace: x"
 
 
 def death_after(death):
-    return death_of(RuntimeError(death))
+    return build_death_failure(RuntimeError(death))
 
 
 @pytest.fixture

@@ -31,13 +31,13 @@ def add_dataset(monkeypatch):
 def tiny_dataset(add_dataset):
     """A data set of CIFAR-10's shape and a few random images, under the name "tiny"."""
     add_dataset("tiny", tiny_images.INFO)
-    batches._image_set.cache_clear()
+    batches._load_pinned_set.cache_clear()
 
 
 @pytest.fixture
 def runs_on(monkeypatch):
     """A function that makes every device seem to have this hardware."""
-    return lambda has: monkeypatch.setattr(precision, "hardware", lambda device: has)
+    return lambda has: monkeypatch.setattr(precision, "detect_hardware", lambda device: has)
 
 
 @pytest.fixture(scope="session")

@@ -6,10 +6,10 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.vision.augment import crop_and_flip, cut_out, draw, draw_mixes, mix
-from tuner.vision.batches import Batcher, image_set
+from tuner.vision.augment import apply_cutout, apply_mixes, crop_and_flip, draw, draw_mixes
+from tuner.vision.batches import Batcher, load_image_set
 from tuner.vision.catalog import DataChoice
-from tuner.vision.epochs import micro_shards, plan_epoch, shards
+from tuner.vision.epochs import iterate_shards, plan_epoch, split_shard
 from tuner.vision.recipe import Augmentation
 
 AUGMENTATIONS = st.builds(
@@ -54,7 +54,7 @@ def test_crop_and_flip_and_cut_out_equal_each_image_alone(
     rows_NP = torch.tensor(images).view(count, -1)
     got = crop_and_flip(rows_NP, draws, **shape, augmentation=augmentation)
     x_NCHW = got.view(count, size, size, channels).permute(0, 3, 1, 2).float() + 1
-    cut = cut_out(x_NCHW, draws, augmentation=augmentation)
+    cut = apply_cutout(x_NCHW, draws, augmentation=augmentation)
     for n in range(count):
         flip, top, left, row, column = (values[n].item() for values in [*vars(draws).values()][:5])
         flip = flip and augmentation.flip
@@ -110,7 +110,7 @@ def test_resized_crops_equal_each_image_alone(scale, flip, channels, size, seed)
     for n in range(4):
         expected = naive_resized_crop(images[n], draws.window_N4[n], flip and draws.flip_N[n])
         assert torch.allclose(got_NP[n], expected.float().flatten(), atol=0.01)
-        alone = crop_and_flip(rows_NP[n : n + 1], draws.at(slice(n, n + 1)), **shape)
+        alone = crop_and_flip(rows_NP[n : n + 1], draws.select(slice(n, n + 1)), **shape)
         assert torch.equal(alone[0], got_NP[n])
 
 
@@ -166,7 +166,9 @@ def test_mix_of_a_batch_equals_each_image_alone():
     assert 3 < is_cut(mixes).sum() < 17
     images, partners = torch.rand(2, 20, 3, SIZE, SIZE, dtype=torch.float64)
     labels_N, partner_labels_N = torch.randint(4, (2, 20))
-    got_NCHW, shares_NK = mix((images, labels_N), (partners, partner_labels_N), mixes, classes=4)
+    got_NCHW, shares_NK = apply_mixes(
+        (images, labels_N), (partners, partner_labels_N), mixes, classes=4
+    )
     for n in range(20):
         assert torch.allclose(got_NCHW[n], naive(images[n], partners[n], mixes, n))
         expected = torch.zeros(4, dtype=torch.float64)
@@ -176,12 +178,14 @@ def test_mix_of_a_batch_equals_each_image_alone():
         # The share of the label is the image's share of the pixels
         white = torch.ones(1, 1, SIZE, SIZE)
         black = torch.zeros(1, 1, SIZE, SIZE)
-        (pixels, _) = mix((white, labels_N[:1]), (black, labels_N[:1]), mixes.at([n]), classes=4)
+        (pixels, _) = apply_mixes(
+            (white, labels_N[:1]), (black, labels_N[:1]), mixes.select([n]), classes=4
+        )
         assert pixels.mean().item() == pytest.approx(mixes.share_N[n].item(), abs=1e-6)
 
 
 def epoch_of(augmentation, *, epoch=0, seed=0):
-    data = image_set(DataChoice("tiny"), CPU)
+    data = load_image_set(DataChoice("tiny"), CPU)
     rows_N = data.splits["train"]
     planned = plan_epoch(
         rows_N, seed=seed, epoch=epoch, image_size=32, augmentation=augmentation, device=CPU
@@ -201,11 +205,11 @@ def test_partner_is_the_next_image_of_the_epoch(augmentation):
     assert torch.equal(planned.order_N, plain.order_N)  # mixing leaves the other draws alone
     count = len(planned.order_N)
     every = slice(0, None)
-    x_NCHW, labels_N = batcher_alone.training_batch(plain, every)
+    x_NCHW, labels_N = batcher_alone.build_training_batch(plain, every)
     following = torch.arange(1, count + 1) % count
     partners = x_NCHW[following], labels_N[following]
-    expected = mix((x_NCHW, labels_N), partners, planned.mixes, classes=10)
-    got = batcher.training_batch(planned, every)
+    expected = apply_mixes((x_NCHW, labels_N), partners, planned.mixes, classes=10)
+    got = batcher.build_training_batch(planned, every)
     assert all(map(torch.equal, got, expected))
 
 
@@ -214,13 +218,13 @@ def test_partner_is_the_next_image_of_the_epoch(augmentation):
 @pytest.mark.parametrize("size", [2, 16])
 def test_training_batch_is_the_same_on_any_ranks_and_micro_batches(world_size, size, augmentation):
     planned, batcher = epoch_of(augmentation)
-    expected_NCHW, expected_NK = batcher.training_batch(planned, slice(0, None))
+    expected_NCHW, expected_NK = batcher.build_training_batch(planned, slice(0, None))
     seen = 0
     for rank in range(world_size):
         sharding = {"batch_size": 16, "rank": rank, "world_size": world_size}
-        for shard in shards(tiny_images.INFO.train, **sharding):
-            for part in micro_shards(shard, size=size, world_size=world_size):
-                x_NCHW, shares_NK = batcher.training_batch(planned, part.positions)
+        for shard in iterate_shards(tiny_images.INFO.train, **sharding):
+            for part in split_shard(shard, size=size, world_size=world_size):
+                x_NCHW, shares_NK = batcher.build_training_batch(planned, part.positions)
                 assert torch.equal(x_NCHW, expected_NCHW[part.positions])
                 assert torch.equal(shares_NK, expected_NK[part.positions])
                 seen += part.count

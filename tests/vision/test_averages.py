@@ -20,7 +20,7 @@ def test_weight_average_decay_grows_to_its_setting():
         average.update()
         decay = min(0.3, (1 + n) / (10 + n))
         expected = decay * expected + (1 - decay) * (n + 1)
-        with average.applied():
+        with average.apply_averages():
             assert weight.tolist() == pytest.approx([expected] * 2)
         assert weight.tolist() == [n + 1] * 2
     assert (1 + 3) / (10 + 3) > 0.3 > (1 + 2) / (10 + 2)
@@ -32,7 +32,7 @@ def test_weight_average_restores_the_weights_after_an_error():
     weight.fill_(2)
 
     def fail():
-        with average.applied():
+        with average.apply_averages():
             assert weight.item() == 1
             raise KeyError
 
@@ -49,7 +49,7 @@ def test_weight_average_begins_again_or_keeps_nothing_without_decay(decay):
     weight.fill_(5)
     average.begin()
     assert average.updates == 0
-    with average.applied():
+    with average.apply_averages():
         assert weight.item() == 5
 
 
@@ -59,7 +59,7 @@ def evaluated(of, change, *, updates=1):
     change()
     for _ in range(updates):
         average.update()
-    with average.applied():
+    with average.apply_averages():
         return [tensor.clone() for tensor in of()]
 
 

@@ -4,7 +4,7 @@ import pytest
 import tiny_images
 import torch
 
-from tuner.vision.batches import Batcher, home_of, image_set, of_trial
+from tuner.vision.batches import Batcher, choose_device, load_image_set, split_for_trial
 from tuner.vision.catalog import DataChoice
 from tuner.vision.epochs import plan_epoch
 from tuner.vision.recipe import Augmentation
@@ -15,7 +15,7 @@ CUDA = torch.device("cuda")
 
 
 def tiny(*, split_seed=0):
-    return image_set(DataChoice("tiny", split_seed=split_seed), CPU)
+    return load_image_set(DataChoice("tiny", split_seed=split_seed), CPU)
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def images():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_batch_normalises_pixels_by_channel(images, dtype):
     batcher = Batcher(images, dtype=dtype, augmentation=Augmentation())
-    x, labels = batcher.batch(torch.tensor([5, 2]))
+    x, labels = batcher.build_batch(torch.tensor([5, 2]))
     raw = images.rows_NP[[5, 2]].view(2, 32, 32, 3).permute(0, 3, 1, 2)
     expected = (raw.double() / 255 - 0.5) / 0.25
     assert x.dtype == dtype
@@ -49,11 +49,11 @@ def test_batches_of_images_on_the_host_use_pinned_memory(images, monkeypatch):
     shape = {"image_size": 32, "augmentation": Augmentation()}
     epoch = plan_epoch(rows, seed=0, epoch=0, **shape, device=meta, home=CPU)
     assert (epoch.order_N.device, epoch.draws.flip_N.device) == (CPU, meta)
-    for x, labels in (batcher.training_batch(epoch, slice(4)), batcher.batch(rows[:4])):
+    for x, labels in (batcher.build_training_batch(epoch, slice(4)), batcher.build_batch(rows[:4])):
         assert (x.device, labels.device) == (meta, meta)
         assert (x.shape, labels.shape) == ((4, 3, 32, 32), (4,))
     assert pinned == [torch.uint8, torch.int64] * 2
-    Batcher(images, dtype=torch.float32, augmentation=Augmentation()).batch(rows[:4])
+    Batcher(images, dtype=torch.float32, augmentation=Augmentation()).build_batch(rows[:4])
     assert len(pinned) == 4  # what is at home is not pinned
 
 
@@ -73,19 +73,19 @@ def test_image_set_of_a_read_only_array_gives_no_warning(add_dataset, recwarn):
         return arrays
 
     add_dataset("read only", replace(tiny_images.INFO, load=load))
-    images = image_set(DataChoice("read only"), CPU)
+    images = load_image_set(DataChoice("read only"), CPU)
     assert torch.equal(images.rows_NP, tiny().rows_NP)
     assert not recwarn.list
 
 
 @pytest.mark.parametrize(("size", "home"), [(499, "cuda"), (500, "cuda"), (501, "cpu")])
 def test_home_of_large_images_is_the_host(size, home):
-    assert home_of(size, CUDA, free=lambda device: 1000).type == home
-    assert home_of(size, CPU).type == "cpu"
+    assert choose_device(size, CUDA, free=lambda device: 1000).type == home
+    assert choose_device(size, CPU).type == "cpu"
 
 
 def split_for(images, **settings):
-    return of_trial(images, ClassifierSettings(dataset="tiny", batch_size=8, **settings))
+    return split_for_trial(images, ClassifierSettings(dataset="tiny", batch_size=8, **settings))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def shares(images, rows):
 
 def folds_of(images, settings):
     """The four folds, and the rows that each holds out: every image is in one of them."""
-    folds = [of_trial(images, settings, fold=fold) for fold in range(4)]
+    folds = [split_for_trial(images, settings, fold=fold) for fold in range(4)]
     held_out = [fold.splits["validation"].tolist() for fold in folds]
     assert sorted(row for rows in held_out for row in rows) == images.searched_N.tolist()
     return folds, held_out
@@ -124,7 +124,7 @@ def test_folds_are_disjoint_stratified_and_follow_from_the_split_seed(images):
         apart = shares(images, rows) - shares(images, images.searched_N)
         assert apart.abs().max() < 1 / len(rows)
     for name, is_shared in (("seed", True), ("split_seed", False)):
-        other = of_trial(images, settings.model_copy(update={name: 1}))  # of the last fold
+        other = split_for_trial(images, settings.model_copy(update={name: 1}))  # of the last fold
         assert (other.splits["validation"].tolist() == held_out[-1]) == is_shared
 
 
@@ -153,7 +153,9 @@ def test_resplit_draws_a_stratified_split_of_the_same_sizes_from_the_seed(images
 def test_of_trial_keeps_copies_on_one_side(images, settings):
     rows_N = torch.arange(len(images.labels_N))
     copied = replace(images, groups_N=rows_N // 2 * 2, labels_N=images.labels_N[rows_N // 2 * 2])
-    split = of_trial(copied, ClassifierSettings(dataset="tiny", batch_size=8, **settings)).splits
+    split = split_for_trial(
+        copied, ClassifierSettings(dataset="tiny", batch_size=8, **settings)
+    ).splits
     train, validation = ({*(split[name] // 2).tolist()} for name in ("train", "validation"))
     assert train.isdisjoint(validation)
     assert validation

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tuner.spec.settings import parse
-from tuner.vision.blueprint import Blueprint, blueprint_of
+from tuner.vision.blueprint import Blueprint, build_blueprint
 from tuner.vision.catalog import DATASETS, MODELS
 from tuner.vision.settings import ClassifierSettings
 
@@ -23,15 +23,15 @@ def settings_of(name):
 
 
 def built(settings):
-    return blueprint_of(settings).initial()
+    return build_blueprint(settings).initialize_model()
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_build_rebuilds_every_model_from_its_weights(name):
     data = replace(DATASETS["cifar10"], image_size=max(32, MODELS[name].smallest))
-    plan = blueprint_of(settings_of(name), data)
+    plan = build_blueprint(settings_of(name), data)
     assert plan.settings.keys() == MODELS[name].defaults.keys()
-    original = plan.initial().eval()
+    original = plan.initialize_model().eval()
     before = torch.random.get_rng_state()
     again, faults = parse(Blueprint, plan.model_dump(mode="json"))
     model = again.build({k: v.clone() for k, v in original.state_dict().items()})

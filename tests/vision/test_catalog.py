@@ -13,12 +13,12 @@ from tuner.vision.catalog import (
     MODELS,
     SOURCES,
     DataChoice,
-    archive_of,
-    dataset_info,
-    decoded_before,
     describe,
-    pinned,
-    short_name,
+    find_archive,
+    find_decoded,
+    load_dataset_info,
+    pin_dataset,
+    shorten_name,
 )
 from tuner.vision.sources._decoded import DecodedSet
 
@@ -56,29 +56,29 @@ def test_catalog_has_each_file_without_underscore(package, names):
     ],
 )
 def test_short_name_is_a_valid_folder_name(dataset, name):
-    assert short_name(dataset) == name
+    assert shorten_name(dataset) == name
     build_spec({"name": name, "search": {"space": {"lr": 0.1}}, "num_samples": 1})
-    DecodedSet(f"{name}-0123456789ab").path(Path("data"))
+    DecodedSet(f"{name}-0123456789ab").resolve_path(Path("data"))
 
 
 def test_pinned_keeps_shipped_data_sets():
     choice = DataChoice("digits", split_seed=3)
-    assert pinned(choice) == (choice, ())
-    assert dataset_info(choice) is describe(choice) is DATASETS["digits"]
-    assert archive_of("cifar10") is DATASETS["cifar10"].archive
-    assert archive_of("folder:photos") is None
-    assert archive_of("decoded:photos-1") == DecodedSet("photos-1")
+    assert pin_dataset(choice) == (choice, ())
+    assert load_dataset_info(choice) is describe(choice) is DATASETS["digits"]
+    assert find_archive("cifar10") is DATASETS["cifar10"].archive
+    assert find_archive("folder:photos") is None
+    assert find_archive("decoded:photos-1") == DecodedSet("photos-1")
 
 
 def test_dataset_info_describes_a_folder_before_and_after_decoding(tmp_path):
     choice = DataChoice(f"folder:{photos.write(tmp_path / 'photos')}", str(tmp_path), 16)
-    before = dataset_info(choice)
+    before = load_dataset_info(choice)
     assert (before.mean, before.content, before.class_counts) == ((), "", (10, 10, 10))
     assert not (tmp_path / "decoded").exists()
-    assert decoded_before(choice) is None
-    decoded, _ = pinned(choice)
-    after = dataset_info(decoded)
-    assert decoded_before(choice) == decoded == pinned(decoded)[0]
+    assert find_decoded(choice) is None
+    decoded, _ = pin_dataset(choice)
+    after = load_dataset_info(decoded)
+    assert find_decoded(choice) == decoded == pin_dataset(decoded)[0]
     for name in ("classes", "channels", "image_size", "train", "validation", "test"):
         assert getattr(before, name) == getattr(after, name)
     assert len(after.mean) == 3

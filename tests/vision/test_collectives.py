@@ -49,7 +49,7 @@ def wrapped_with_buffers(rank):
     model = model_with(buffers_of(rank))
     model.register_buffer("unsaved", torch.full((1,), 1.0 - rank), persistent=False)
     nn.init.constant_(model.weight, 1.0 - rank)
-    Ranks(rank, 2, CPU).wrapped(model, model, may_skip=False)(torch.ones(1, 1)).sum().backward()
+    Ranks(rank, 2, CPU).wrap_module(model, model, may_skip=False)(torch.ones(1, 1)).sum().backward()
     return [model.in_int16, model.unsaved, model.weight.detach()]
 
 

@@ -10,19 +10,24 @@ from test_validation import DIGITS, MACHINE, faults
 from torch import nn
 
 from tuner.errors import CheckpointError, SpecError
-from tuner.experiment.files import sha256_of
+from tuner.experiment.files import compute_sha256
 from tuner.search.run import create
 from tuner.spec.code import IMAGE_CLASSIFIER
-from tuner.spec.declaration import declaration_of, default_declaration
+from tuner.spec.declaration import load_declaration, load_default_declaration
 from tuner.spec.experiment import build_spec
 from tuner.spec.validation import validate
 from tuner.testing import DeclarationContract
 from tuner.vision.catalog import DATASETS
 from tuner.vision.datasets.cifar10 import OFFICIAL
-from tuner.vision.declaration import DECLARATION, NeededData, settings_faults, start_faults
+from tuner.vision.declaration import (
+    DECLARATION,
+    NeededData,
+    build_start_check,
+    find_settings_faults,
+)
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.models import _foreign
-from tuner.vision.weights import weights_named
+from tuner.vision.weights import find_weights
 
 
 class TestClassifierDeclaration(DeclarationContract):
@@ -53,7 +58,7 @@ class TestClassifierDeclaration(DeclarationContract):
 )
 def test_settings_faults_name_the_key_of_the_space(space, fields, key):
     spec = build_spec({"search": {"space": space}, "num_samples": 1, **fields})
-    assert {fault.key for fault in settings_faults(spec)} == {key}
+    assert {fault.key for fault in find_settings_faults(spec)} == {key}
 
 
 @pytest.fixture
@@ -81,7 +86,9 @@ LR = {"lr": "uniform(0.1, 1)"}
 
 def start(space=LR, *, here=True, **training):
     spec = build_spec({"search": {"space": space}, "num_samples": 1, "training": training})
-    return [str(fault) for fault in settings_faults(spec, further=start_faults(here=here))]
+    return [
+        str(fault) for fault in find_settings_faults(spec, further=build_start_check(here=here))
+    ]
 
 
 def test_start_faults_name_missing_weights_and_patterns_once_for_each_network(library):
@@ -147,15 +154,15 @@ def test_a_confirmation_draws_the_split_that_did_not_come_with_the_images(
     for split in splits:
         photos.write(tmp_path / split)
     training = {"dataset": f"folder:{tmp_path}"}
-    assert DECLARATION.confirming(training) == changes
-    assert DECLARATION.confirming({**training, "folds": 3}) == {"resplit": True}
+    assert DECLARATION.choose_confirm_constants(training) == changes
+    assert DECLARATION.choose_confirm_constants({**training, "folds": 3}) == {"resplit": True}
 
 
 @pytest.mark.parametrize(
     ("dataset", "changes"), [("cifar10", {"resplit": True}), ("folder:/not/here", {})]
 )
 def test_a_confirmation_draws_splits_of_images_that_are_known(dataset, changes):
-    assert DECLARATION.confirming({"dataset": dataset}) == changes
+    assert DECLARATION.choose_confirm_constants({"dataset": dataset}) == changes
 
 
 def folded(**fields):
@@ -204,7 +211,7 @@ def spec_of(**fields):
 
 
 def test_declaration_of_the_default_trainable_is_the_classifiers():
-    assert declaration_of(spec_of().trainable) is default_declaration() is DECLARATION
+    assert load_declaration(spec_of().trainable) is load_default_declaration() is DECLARATION
 
 
 def test_node_data_is_what_can_be_downloaded():
@@ -242,10 +249,10 @@ def test_weights_that_the_search_recorded_are_those_of_its_trials_and_resumes(tm
     spec = validate(spec_of(training=settings, name="x", storage=str(tmp_path)))
     spec.pin_data()
     recorded = spec.trial_constants["weights_sha256"]
-    assert recorded == {str(path): sha256_of(path)}
+    assert recorded == {str(path): compute_sha256(path)}
     constants = {**settings, "epochs": 1, "weights_sha256": recorded}
     ImageClassifier({}, constants).step()
-    document = create(spec).document()
+    document = create(spec).read_document()
     save_file({name: tensor.contiguous() + 1 for name, tensor in state.items()}, path)
     with pytest.raises(CheckpointError, match="is not what the search began with"):
         ImageClassifier({}, constants).step()
@@ -255,7 +262,7 @@ def test_weights_that_the_search_recorded_are_those_of_its_trials_and_resumes(tm
 
 def test_nodes_need_the_weights_that_the_search_recorded(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    older = weights_named("resnet50-v1")
+    older = find_weights("resnet50-v1")
     training = {"model": "torchvision:resnet50", "pretrained": True}
     for name, sha256 in (("resnet50", None), ("resnet50-v1", f"{older.sha256}00")):
         recorded = {"weights_sha256": {"torchvision:resnet50": sha256}} if sha256 else {}
@@ -279,4 +286,4 @@ def test_nodes_need_weights_of_packages(tmp_path, monkeypatch, uninstall):
     assert needed.state() == (False, True)
     needed.receive(contents)
     assert needed.state() == (True, False)
-    assert weights_named("efficientnet_lite0").path.parent == tmp_path / "hub/checkpoints"
+    assert find_weights("efficientnet_lite0").path.parent == tmp_path / "hub/checkpoints"

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.vision.epochs import micro_shards, plan_epoch, seeded, shards
+from tuner.vision.epochs import iterate_shards, plan_epoch, seed_generators, split_shard
 from tuner.vision.recipe import Augmentation
 
 CPU = torch.device("cpu")
@@ -23,17 +23,17 @@ def seed_all():
 
 def test_seeded_sets_all_global_generators_and_restores_them():
     seed_all()
-    with seeded(3):
+    with seed_generators(3):
         first = drawn()
     after = drawn()
-    with seeded(3):
+    with seed_generators(3):
         assert drawn() == first
-    with seeded(2**40):
+    with seed_generators(2**40):
         assert drawn() != first
     seed_all()
     assert drawn() == after
     seed_all()
-    with pytest.raises(ValueError, match="inside"), seeded(3):
+    with pytest.raises(ValueError, match="inside"), seed_generators(3):
         raise ValueError("inside")
     assert drawn() == after
 
@@ -41,7 +41,7 @@ def test_seeded_sets_all_global_generators_and_restores_them():
 @given(st.integers(0, 200), st.integers(1, 70), st.integers(1, 6))
 def test_shards_count_each_position_once_over_the_ranks(count, batch_size, world_size):
     ranks = [
-        list(shards(count, batch_size=batch_size, rank=rank, world_size=world_size))
+        list(iterate_shards(count, batch_size=batch_size, rank=rank, world_size=world_size))
         for rank in range(world_size)
     ]
     positions = list(range(count))
@@ -79,8 +79,8 @@ def test_micro_shards_hold_all_images_in_equally_many_parts_on_every_rank(
     numbers = []
     for rank in range(world_size):
         of_rank = []
-        for shard in shards(count, batch_size=batch_size, rank=rank, world_size=world_size):
-            parts = micro_shards(shard, size=size, world_size=world_size)
+        for shard in iterate_shards(count, batch_size=batch_size, rank=rank, world_size=world_size):
+            parts = split_shard(shard, size=size, world_size=world_size)
             of_rank.append(len(parts))
             images = [range(count)[part.positions][: part.count] for part in parts]
             assert all(len(part) <= size for part in images)

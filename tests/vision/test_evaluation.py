@@ -9,15 +9,15 @@ import tiny_images
 import torch
 from torch import nn
 
-from tuner.vision.batches import ImageSet, image_set, sample_evenly
-from tuner.vision.blueprint import blueprint_of
+from tuner.vision.batches import ImageSet, load_image_set, sample_evenly
+from tuner.vision.blueprint import build_blueprint
 from tuner.vision.catalog import DataChoice
 from tuner.vision.evaluation import (
     Likeliest,
     Predictor,
-    doubtful_labels,
+    find_doubtful_labels,
+    list_mistakes,
     measure,
-    mistakes,
     prepare_device,
 )
 from tuner.vision.features import Features
@@ -41,9 +41,9 @@ def both(values):
     learner.step()
     device = torch.device("cpu")
     settings = ClassifierSettings(**values)
-    images = image_set(DataChoice("digits"), device)
-    plan = blueprint_of(settings, images.info)
-    model = plan.initial()
+    images = load_image_set(DataChoice("digits"), device)
+    plan = build_blueprint(settings, images.info)
+    model = plan.initialize_model()
     model.load_state_dict(learner.model.state_dict())
     predictor = Predictor(model, plan, settings, device, (images.info.mean, images.info.std))
     metrics, details = measure(predictor, images, metrics=settings.metrics)
@@ -77,7 +77,7 @@ def test_doubtful_labels_lists_the_labels_that_were_changed():
     changed = [7, 100, 205]
     images.labels_N[changed] = (images.labels_N[changed] + 1) % 3
     names = [f"{row}.jpg" for row in range(300)]
-    judged = doubtful_labels(features, images, names)
+    judged = find_doubtful_labels(features, images, names)
     assert judged["doubtful_share"] > 0.5
     listed = judged["doubtful_labels"]
     assert {entry["file"] for entry in listed} == {f"{row}.jpg" for row in changed}
@@ -88,25 +88,25 @@ def test_doubtful_labels_lists_the_labels_that_were_changed():
 
 
 def test_doubtful_labels_of_right_labels_are_none():
-    judged = doubtful_labels(*separable(), [""] * 300)
+    judged = find_doubtful_labels(*separable(), [""] * 300)
     assert judged == {"doubtful_labels": [], "doubtful_share": 0.0}
 
 
 @pytest.mark.parametrize("count", [2, 7])
 def test_doubtful_labels_of_few_images_does_not_fail(count):
-    assert doubtful_labels(*separable(count), [""] * count)["doubtful_labels"] == []
+    assert find_doubtful_labels(*separable(count), [""] * count)["doubtful_labels"] == []
 
 
 def test_doubtful_labels_are_few_of_those_in_classes_that_look_alike():
     features, images = separable()
     images.labels_N[::2] = torch.arange(150) % 3
-    assert doubtful_labels(features, images, [""] * 300)["doubtful_share"] < 0.25
+    assert find_doubtful_labels(features, images, [""] * 300)["doubtful_share"] < 0.25
 
 
 def test_doubtful_labels_judges_many_images_in_blocks():
     features, images = separable(2500)
     images.labels_N[1234] = (images.labels_N[1234] + 1) % 3
-    [entry] = doubtful_labels(features, images, [str(row) for row in range(2500)])[
+    [entry] = find_doubtful_labels(features, images, [str(row) for row in range(2500)])[
         "doubtful_labels"
     ]
     assert entry["file"] == "1234"
@@ -135,7 +135,7 @@ def test_mistakes_are_found_wherever_they_lie_in_the_split():
     logits_NK[-1] = logits_NK[-1].roll(1)
     rows_N = torch.arange(30_000)
     names = [str(row) for row in range(30_000)]
-    [listed] = mistakes(Likeliest.of(logits_NK), images, rows_N, names)
+    [listed] = list_mistakes(Likeliest.find(logits_NK), images, rows_N, names)
     assert listed["file"] == "29999"
 
 

@@ -11,17 +11,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from tuner.errors import CheckpointError, Fault, SpecError
-from tuner.experiment.files import sha256_of
+from tuner.experiment.files import compute_sha256
 from tuner.vision import features, image_classifier
 from tuner.vision import weights as weights_module
 from tuner.vision.batches import ImageSet
-from tuner.vision.blueprint import blueprint_of
-from tuner.vision.catalog import model_info
+from tuner.vision.blueprint import build_blueprint
+from tuner.vision.catalog import find_model_info
 from tuner.vision.datasets import _archive
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.loss import Measured
-from tuner.vision.transfer import source_of, with_backbone
-from tuner.vision.weights import hub_folder
+from tuner.vision.transfer import add_backbone, describe_source
+from tuner.vision.weights import find_hub_folder
 
 DIGITS = {"model": "cnn", "width": 8, "dataset": "digits", "epochs": 2, "batch_size": 64}
 
@@ -58,8 +58,8 @@ def test_a_head_that_trains_alone_is_the_head_of_the_frozen_network(weights):
     state = learner.state_dict()
     assert all(name.startswith("head.") for name in state["model"])
     settings = learner._settings
-    plan = blueprint_of(settings)
-    complete = with_backbone(state, settings, plan)["model"]
+    plan = build_blueprint(settings)
+    complete = add_backbone(state, settings, plan)["model"]
     network = ImageClassifier({}, {**DIGITS, "test_time_flip": True})
     network.model.load_state_dict(complete)
     measured = learner.test()
@@ -131,7 +131,7 @@ def test_a_refit_begins_with_a_head_of_all_its_images(weights, train_on):
     rows = images.splits["train"], images.splits["validation"]
     fits_N = learner._data.splits["train"]
     assert len(fits_N) == {"train+validation": 1437, "all": 1797}[train_on]
-    w_KF, _ = features.fit_head(learner._features(), images, *rows, fits_N=fits_N)
+    w_KF, _ = features.fit_head(learner._load_features(), images, *rows, fits_N=fits_N)
     assert torch.allclose(learner.model.get_parameter("head.weight"), w_KF, atol=1e-4)
 
 
@@ -143,11 +143,11 @@ def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
     learner = regressed_head(weights, weight_decay=0.03)
     report = learner.step()
     images = learner._data
-    x_NF = learner._features().views_NVF[:, 0]
+    x_NF = learner._load_features().views_NVF[:, 0]
     labels_N = images.labels_N.numpy()
     train_N = images.splits["train"]
     held_out_N = images.splits["validation"]
-    mean_F, std_F = features._scale_of(x_NF[train_N])
+    mean_F, std_F = features._compute_scale(x_NF[train_N])
     z_NF = ((x_NF - mean_F) / std_F).double().numpy()
     strength = 1 / (0.03 * len(train_N))
     expected = LogisticRegression(C=strength, max_iter=2000, tol=1e-8)
@@ -163,12 +163,12 @@ def test_fewer_images_than_features_are_fitted_as_exactly(start):
     x_NF = torch.randn(20, 50, generator=generator)
     labels_N = torch.arange(20) % 3
     heads = [torch.nn.Linear(50, 3) for _ in range(2)]
-    rows = [features._spanned(x_NF, 3), features._Rows(x_NF)]
+    rows = [features._project_rows(x_NF, 3), features._Rows(x_NF)]
     assert rows[0].x_NF.shape == (20, 20)
     for head, some in zip(heads, rows, strict=True):
         torch.nn.init.constant_(head.weight, start)
         torch.nn.init.zeros_(head.bias)
-        features._regress(head, some, labels_N, strength=0.1)
+        features._fit_regression(head, some, labels_N, strength=0.1)
     few, all_of_them = heads
     assert torch.allclose(few.weight, all_of_them.weight, atol=1e-3)
     assert torch.allclose(few(x_NF), all_of_them(x_NF), atol=1e-2)
@@ -194,8 +194,8 @@ def test_crops_of_the_training_images_are_fitted_and_never_measured(weights, sto
     crops = {"crops_per_image": 3, "crop_scale": 0.5}
     cropped = regressed_head(weights, weight_decay=0.03, **crops)
     plain = regressed_head(weights, weight_decay=0.03)
-    own = cropped._features()
-    expected = plain._features()
+    own = cropped._load_features()
+    expected = plain._load_features()
     assert own.views_NVF.shape == (1797, 2, 32)
     assert torch.equal(own.views_NVF, expected.views_NVF)
     assert own.crops_NVF.shape == (1797, 3, 32)
@@ -213,10 +213,10 @@ def test_features_are_the_same_in_any_number_of_threads(weights, monkeypatch):
     one = []
     four = []
     for found, count in ((one, 1), (four, 4)):
-        monkeypatch.setattr(features, "usable_cpus", lambda count=count: count)
+        monkeypatch.setattr(features, "count_usable_cpus", lambda count=count: count)
         monkeypatch.setenv("TUNER_DATA", f"{os.environ['TUNER_DATA']}-{count}")
         features._kept.clear()
-        found.append(regressed_head(weights)._features().views_NVF)
+        found.append(regressed_head(weights)._load_features().views_NVF)
     assert torch.allclose(one[0], four[0], atol=1e-5)
 
 
@@ -224,8 +224,8 @@ def test_a_fault_in_a_thread_ends_all_of_them(weights, monkeypatch):
     def fail(*_):
         raise SpecError([Fault("train_layers", "cannot work")], "the image classifier")
 
-    monkeypatch.setattr(features, "usable_cpus", lambda: 2)
-    monkeypatch.setattr(features, "_inputs_of", fail)
+    monkeypatch.setattr(features, "count_usable_cpus", lambda: 2)
+    monkeypatch.setattr(features, "_compute_layer_inputs", fail)
     with pytest.raises(SpecError, match="cannot work"):
         regressed_head(weights)
 
@@ -238,7 +238,7 @@ def test_features_may_lie_on_another_device_than_the_images(weights, monkeypatch
         rows.append(rows_N)
         return Measured({"loss": 0.0, "accuracy": 0.0}, None)
 
-    monkeypatch.setattr(features, "home_of", lambda size, device: torch.device("meta"))
+    monkeypatch.setattr(features, "choose_device", lambda size, device: torch.device("meta"))
     monkeypatch.setattr(image_classifier, "evaluate", noted)
     head_of_digits(weights).test()
     assert [rows_N.device.type for rows_N in rows] == ["meta"]
@@ -254,22 +254,22 @@ def test_a_head_of_weights_that_have_changed_cannot_be_completed(snapshot, weigh
     state_of_others = ImageClassifier({}, DIGITS).model.state_dict()
     save_file({name: tensor.contiguous() for name, tensor in state_of_others.items()}, copy)
     with snapshot.raises(CheckpointError):
-        with_backbone(state, settings, blueprint_of(settings))
+        add_backbone(state, settings, build_blueprint(settings))
 
 
 def test_a_head_is_completed_by_the_weights_that_it_was_trained_on(tmp_path, monkeypatch):
     """A newer file of the network's weights may have been fetched since."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     model = "torchvision:mobilenet_v3_small"
-    folder = hub_folder()
+    folder = find_hub_folder()
     folder.mkdir(parents=True)
     files = []
     for number in range(2):
         path = tmp_path / f"{number}.pth"
         torch.manual_seed(number)
-        network = model_info(model).build(in_channels=3, num_classes=4, model_args={})
+        network = find_model_info(model).build(in_channels=3, num_classes=4, model_args={})
         torch.save(network.state_dict(), path)
-        files.append((path, sha256_of(path)))
+        files.append((path, compute_sha256(path)))
     (older, older_sha256), (newer, newer_sha256) = files
     shas = {"mobilenet_v3_small": newer_sha256, "mobilenet_v3_small-v1": older_sha256}
     known = [weights_module.Weights(name, sha256[:8], 10, 1) for name, sha256 in shas.items()]
@@ -282,14 +282,14 @@ def test_a_head_is_completed_by_the_weights_that_it_was_trained_on(tmp_path, mon
     searched = learner._settings
     expected = torch.load(known[1].path)["features.0.1.weight"]
     newer.rename(known[0].path)
-    complete = with_backbone(state, searched, learner._plan)
+    complete = add_backbone(state, searched, learner._plan)
     assert torch.equal(complete["model"]["features.0.1.weight"], expected)
     recorded = searched.model_copy(update={"weights_sha256": {model: older_sha256}})
-    assert source_of(searched, model_info(model)) == str(known[0].path)
-    assert source_of(recorded, model_info(model)) == str(known[1].path)
+    assert describe_source(searched, find_model_info(model)) == str(known[0].path)
+    assert describe_source(recorded, find_model_info(model)) == str(known[1].path)
     known[1].path.unlink()
     with pytest.raises(CheckpointError, match="weights fetch mobilenet_v3_small-v1"):
-        with_backbone(state, searched, learner._plan)
+        add_backbone(state, searched, learner._plan)
 
 
 def test_fit_head_of_a_refit_also_learns_images_held_out():

@@ -12,7 +12,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from tuner.errors import SpecError
-from tuner.testing.contracts import same
+from tuner.testing.contracts import is_equal
 from tuner.vision import replica
 from tuner.vision.image_classifier import ImageClassifier
 
@@ -112,4 +112,4 @@ def test_two_ranks_equal_one_process(ranks, case):
 
 def test_two_ranks_of_a_drawing_network_agree_on_the_weights(ranks):
     first, second = (result["drawing"] for result in ranks)
-    assert same(first, second)
+    assert is_equal(first, second)

@@ -8,8 +8,8 @@ import torch
 from live_bytes import LiveBytes
 
 from tuner.errors import SpecError, UsageError
-from tuner.testing.contracts import LearnerContract, same
-from tuner.vision.batches import image_set
+from tuner.testing.contracts import LearnerContract, is_equal
+from tuner.vision.batches import load_image_set
 from tuner.vision.catalog import DataChoice
 from tuner.vision.image_classifier import ImageClassifier
 
@@ -32,17 +32,17 @@ class ClassifierContract(LearnerContract):
         state = learner.state_dict()
         before = deepcopy(state)
         learner.step()
-        assert same(state, before)
+        assert is_equal(state, before)
 
     def test_loading_keeps_the_state_as_it_is(self, tmp_path):
         learner = self.make()
         learner.step()
-        state = self.saved(learner, tmp_path)
+        state = self.save_and_load(learner, tmp_path)
         before = deepcopy(state)
         restored = self.make()
         restored.load_state_dict(state)
         restored.step()
-        assert same(state, before)
+        assert is_equal(state, before)
 
 
 class TestFolds(ClassifierContract):
@@ -118,7 +118,7 @@ def test_metrics_equal_those_of_a_plain_loop(class_weights):
     learner = tiny(**settings, class_weights=class_weights)
     weights = class_weights and torch.tensor(class_weights).double()
     model = learner.model
-    data = image_set(DataChoice("tiny"), torch.device("cpu"))
+    data = load_image_set(DataChoice("tiny"), torch.device("cpu"))
 
     def measure(split, weights=None):
         rows = data.splits[split]
@@ -205,4 +205,4 @@ def test_training_on_the_validation_split_with_an_average_continues_bit_for_bit(
     restored = digits(**settings)
     restored.load_state_dict(whole.state_dict())
     assert whole.step()["train_loss"] == restored.step()["train_loss"]
-    assert same(whole.state_dict()["model"], restored.state_dict()["model"])
+    assert is_equal(whole.state_dict()["model"], restored.state_dict()["model"])

@@ -9,7 +9,7 @@ from torch import nn
 
 from tuner.vision.batches import ImageSet
 from tuner.vision.features import Features
-from tuner.vision.learning_curve import HeldOutHeads, learning_curve
+from tuner.vision.learning_curve import HeldOutHeads, compute_learning_curve
 
 
 def drawn(count, *, apart, groups_N=None):
@@ -25,43 +25,43 @@ def drawn(count, *, apart, groups_N=None):
 
 
 def test_learning_curve_falls_where_more_images_help():
-    curve = learning_curve(*drawn(600, apart=1.5))
+    curve = compute_learning_curve(*drawn(600, apart=1.5))
     assert [entry["images"] for entry in curve] == [120, 240, 480]
     quarter, half, whole = (entry["errors"] for entry in curve)
     assert quarter > half > whole > 0
     low, high = curve[-1]["gain"]
     assert 0 < low < half - whole < high
-    assert learning_curve(*drawn(600, apart=1.5)) == curve
+    assert compute_learning_curve(*drawn(600, apart=1.5)) == curve
 
 
 def test_learning_curve_of_features_that_say_nothing_is_flat():
-    low, high = learning_curve(*drawn(600, apart=0.0))[-1]["gain"]
+    low, high = compute_learning_curve(*drawn(600, apart=0.0))[-1]["gain"]
     assert low < 0 < high
 
 
 @pytest.mark.parametrize(("count", "entries"), [(24, 0), (25, 3)])
 def test_learning_curve_needs_a_few_images(count, entries):
-    assert len(learning_curve(*drawn(count, apart=1.0))) == entries
+    assert len(compute_learning_curve(*drawn(count, apart=1.0))) == entries
 
 
 def test_learning_curve_does_not_look_at_the_test_split():
     features, images = drawn(600, apart=1.5)
     fewer = replace(images, splits={**images.splits, "validation": torch.arange(1, 100, 2)})
-    assert learning_curve(features, fewer)[-1]["images"] == round(350 * 0.8)
+    assert compute_learning_curve(features, fewer)[-1]["images"] == round(350 * 0.8)
 
 
 def test_heads_have_not_seen_copies_of_the_images_that_they_judge():
     features, images = drawn(400, apart=0.0, groups_N=torch.arange(200).repeat(2))
     features.views_NVF[200:] = features.views_NVF[:200]
     images.labels_N[200:] = images.labels_N[:200]
-    assert HeldOutHeads(features, images, torch.arange(400)).errors(1).mean() > 0.5
+    assert HeldOutHeads(features, images, torch.arange(400)).compute_errors(1).mean() > 0.5
     apart = replace(images, groups_N=None)
-    assert HeldOutHeads(features, apart, torch.arange(400)).errors(1).mean() < 0.5
+    assert HeldOutHeads(features, apart, torch.arange(400)).compute_errors(1).mean() < 0.5
 
 
 def test_scores_are_about_probabilities():
     features, images = drawn(600, apart=1.0)
-    [scores_NK] = HeldOutHeads(features, images, torch.arange(600)).scores()
+    [scores_NK] = HeldOutHeads(features, images, torch.arange(600)).compute_scores()
     assert torch.allclose(scores_NK.sum(1), torch.ones(600), atol=1e-3)
     is_right_N = scores_NK.argmax(1) == images.labels_N
     assert abs(scores_NK.max(1).values.mean() - is_right_N.float().mean()) < 0.1

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from sklearn import metrics as sklearn
 
-from tuner.vision.loss import CrossEntropy, class_weights, measured_of
+from tuner.vision.loss import CrossEntropy, compute_class_weights, measure_logits
 from tuner.vision.recipe import OPTIONAL_METRICS
 
 CLASSES = 7
@@ -15,7 +15,7 @@ LOGITS_NK[:, -1] -= 0.5  # rarely predicted
 
 
 def test_measures_equal_those_of_sklearn():
-    measured = measured_of(LOGITS_NK, LABELS_N, metrics=OPTIONAL_METRICS, classes=CLASSES)
+    measured = measure_logits(LOGITS_NK, LABELS_N, metrics=OPTIONAL_METRICS, classes=CLASSES)
     got = {name: measured.metrics[name] for name in OPTIONAL_METRICS}
     predicted_N = LOGITS_NK.argmax(1)
     assert {*predicted_N.tolist()} == {*range(CLASSES)}  # a class is predicted that never occurs
@@ -36,9 +36,9 @@ def test_measures_equal_those_of_sklearn():
 
 def test_counts_of_parts_add_up():
     loss = CrossEntropy(torch.float64, metrics=OPTIONAL_METRICS, classes=CLASSES)
-    parts = [loss.evaluated(LOGITS_NK[r], LABELS_N[r]) for r in (slice(17), slice(17, 60))]
-    assert torch.allclose(sum(parts), loss.evaluated(LOGITS_NK, LABELS_N))
-    assert len(parts[0]) == len(loss.nothing(torch.device("cpu")))
+    parts = [loss.compute_sums(LOGITS_NK[r], LABELS_N[r]) for r in (slice(17), slice(17, 60))]
+    assert torch.allclose(sum(parts), loss.compute_sums(LOGITS_NK, LABELS_N))
+    assert len(parts[0]) == len(loss.init_sums(torch.device("cpu")))
 
 
 LOGITS2_NK = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 5.0]])
@@ -51,8 +51,8 @@ def test_only_the_training_loss_is_smoothed_and_weighted():
     plain = F.cross_entropy(LOGITS2_NK, LABELS2_N, reduction="sum").item()
     made = {"label_smoothing": 0.2, "weight": weights_K, "reduction": "sum"}
     expected = F.cross_entropy(LOGITS2_NK, LABELS2_N, **made).item()
-    assert loss.training(LOGITS2_NK, LABELS2_N).item() == pytest.approx(expected)
-    assert loss.evaluated(LOGITS2_NK, LABELS2_N).tolist() == pytest.approx([plain, 1])
+    assert loss.compute_training_loss(LOGITS2_NK, LABELS2_N).item() == pytest.approx(expected)
+    assert loss.compute_sums(LOGITS2_NK, LABELS2_N).tolist() == pytest.approx([plain, 1])
 
 
 @pytest.mark.parametrize("weights_K", [None, torch.tensor([3.0, 1.0, 2.0])])
@@ -61,8 +61,8 @@ def test_training_loss_of_shares_is_their_weighted_sum(weights_K):
     other_N = torch.tensor([2, 1])
     first_NK = F.one_hot(LABELS2_N, 3)
     second_NK = F.one_hot(other_N, 3)
-    mixed = loss.training(LOGITS2_NK, 0.3 * first_NK + 0.7 * second_NK)
-    parts = [loss.training(LOGITS2_NK, labels) for labels in (LABELS2_N, other_N)]
+    mixed = loss.compute_training_loss(LOGITS2_NK, 0.3 * first_NK + 0.7 * second_NK)
+    parts = [loss.compute_training_loss(LOGITS2_NK, labels) for labels in (LABELS2_N, other_N)]
     assert mixed.item() == pytest.approx(0.3 * parts[0].item() + 0.7 * parts[1].item())
 
 
@@ -70,15 +70,15 @@ LABELS = torch.tensor([0] * 6 + [1] * 3 + [2])
 
 
 def test_class_weights_balanced_are_inverse_shares():
-    weights_K = class_weights("balanced", LABELS, classes=3)
+    weights_K = compute_class_weights("balanced", LABELS, classes=3)
     assert weights_K.tolist() == pytest.approx([10 / 18, 10 / 9, 10 / 3])
-    absent_K = class_weights("balanced", LABELS, classes=4)
+    absent_K = compute_class_weights("balanced", LABELS, classes=4)
     assert absent_K.tolist() == pytest.approx([10 / 18, 10 / 9, 10 / 3, 0])
 
 
 @pytest.mark.parametrize("setting", ["balanced", (1, 2, 5), (0, 0.5, 0.5)])
 def test_class_weights_have_mean_1_over_images(setting):
-    weights_K = class_weights(setting, LABELS, classes=3)
+    weights_K = compute_class_weights(setting, LABELS, classes=3)
     assert weights_K[LABELS].mean().item() == pytest.approx(1)
     if setting != "balanced":
         assert torch.allclose(weights_K / weights_K[1], torch.tensor(setting).double() / setting[1])

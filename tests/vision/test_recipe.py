@@ -10,7 +10,7 @@ import torch
 from real_ranks import assert_equal, trained
 from test_image_classifier import AUGMENTED, ClassifierContract, quick
 
-from tuner.testing.contracts import same
+from tuner.testing.contracts import is_equal
 from tuner.vision.catalog import METRICS
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.recipe import OPTIONAL_METRICS
@@ -118,7 +118,7 @@ def test_metrics_adds_reports_of_both_splits():
     assert [*learner.test()][2:4] == ["test_macro_f1", "test_top5_accuracy"]
     plain = ImageClassifier({}, TINY)
     assert quick(plain.step()) == quick(report)
-    assert same(plain.state_dict(), learner.state_dict())
+    assert is_equal(plain.state_dict(), learner.state_dict())
 
 
 def test_compile_gives_the_same_training(monkeypatch):
@@ -145,11 +145,11 @@ def test_state_of_an_average_holds_averaged_and_raw_weights():
     plain.load_state_dict(state)
     assert plain.test() == learner.test()
     assert state["model"].keys() == state["raw_model"].keys()
-    assert same(dict(learner.model.state_dict()), state["raw_model"])
+    assert is_equal(dict(learner.model.state_dict()), state["raw_model"])
     raw = ImageClassifier({"norm": "batch"}, TINY)
     raw.load_state_dict({**state, "model": state["raw_model"]})
     assert raw.test() != learner.test()
-    assert report["val_loss"] == learner._averaged("validation").metrics["loss"]
+    assert report["val_loss"] == learner._evaluate_split("validation").metrics["loss"]
 
 
 def test_ema_decay_continues_a_training_without_average():
@@ -173,7 +173,7 @@ def spread(rank, settings, **ranks):
     resumed = ImageClassifier(settings, EXACT, rank=rank, **ranks)
     resumed.load_state_dict(result["state"])
     assert quick(resumed.step()) == quick(first.step())
-    assert same(resumed.state_dict(), first.state_dict())
+    assert is_equal(resumed.state_dict(), first.state_dict())
     return result
 
 
@@ -210,7 +210,7 @@ def test_ranks_equal_one_process(ranks, recipe):
     "name", [*(f"{recipe} {how}" for recipe in RECIPES for how in SPREAD), "batch_norm"]
 )
 def test_ranks_agree_bit_for_bit(ranks, name):
-    assert same(ranks[0][name], ranks[1][name])
+    assert is_equal(ranks[0][name], ranks[1][name])
 
 
 @pytest.mark.gpu

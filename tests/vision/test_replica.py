@@ -58,10 +58,10 @@ def overlapping(rank):
     ran = set()
     agreed = []
     hook = register_module_forward_pre_hook(lambda module, inputs: ran.add(type(module)))
-    smallest = Ranks.smallest
-    Ranks.smallest = lambda self, value: agreed.append(value) or smallest(self, value)
+    smallest = Ranks.find_smallest
+    Ranks.find_smallest = lambda self, value: agreed.append(value) or smallest(self, value)
     result = {**trained(learner), "agreed": agreed}
-    Ranks.smallest = smallest
+    Ranks.find_smallest = smallest
     hook.remove()
     assert DistributedDataParallel in ran
     return result

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.vision.catalog import DATASETS, MODELS
-from tuner.vision.settings import ClassifierSettings, check_settings, model_settings
+from tuner.vision.settings import ClassifierSettings, check_settings, resolve_model_settings
 
 
 def keys(**values):
@@ -138,18 +138,18 @@ def test_check_settings_names_the_key_beyond_its_bound(key, values):
 
 def test_check_settings_rejects_a_model_for_other_images():
     (fault,) = check_settings({"model": "net"})
-    taking = {n for n, info in MODELS.items() if info.takes(channels=1, image_size=8)}
+    taking = {n for n, info in MODELS.items() if info.can_take(channels=1, image_size=8)}
     assert {"cnn", "resnet20"} <= taking
     assert not {"net", "resnet18"} & taking
     assert fault.choices == tuple(sorted(taking))
 
 
 def test_model_settings_fill_in_the_models_defaults():
-    assert model_settings(ClassifierSettings()) == {"width": 16, "norm": "batch"}
+    assert resolve_model_settings(ClassifierSettings()) == {"width": 16, "norm": "batch"}
     group = ClassifierSettings(width=3, norm="group")
-    assert model_settings(group) == {"width": 3, "norm": "group"}
+    assert resolve_model_settings(group) == {"width": 3, "norm": "group"}
     net = ClassifierSettings(model="net", dataset="cifar10", l1=7)
-    assert model_settings(net) == {"l1": 7, "l2": 84}
+    assert resolve_model_settings(net) == {"l1": 7, "l2": 84}
 
 
 def test_check_settings_makes_few_calls():

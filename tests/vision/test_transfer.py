@@ -9,21 +9,21 @@ from torch import nn
 
 from tuner.errors import CheckpointError, SpecError
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.catalog import model_info
+from tuner.vision.catalog import find_model_info
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import (
     check_head,
-    for_channels,
+    convert_channels,
+    find_head,
+    find_start_faults,
     freeze,
-    head_of,
+    freeze_norm_statistics,
+    load_initial_weights,
     load_weights,
-    matching,
-    rest_frozen_norms,
-    start_faults,
-    start_from,
-    with_pixel_stats,
-    without_prefix,
+    match_parameters,
+    remove_prefix,
+    replace_pixel_stats,
 )
 
 
@@ -70,14 +70,14 @@ def test_load_weights_reads_safetensors_and_exports(tmp_path):
 def test_without_prefix_names_the_weights_as_the_network_does(prefix):
     state = model().state_dict()
     prefixed = {prefix + name: weight for name, weight in state.items()}
-    assert without_prefix(prefixed, model(), source="x").keys() == state.keys()
+    assert remove_prefix(prefixed, model(), source="x").keys() == state.keys()
 
 
 def test_without_prefix_keeps_the_names_of_other_parts():
     state = model().state_dict()
     prefixed = {f"net.{name}": weight for name, weight in state.items()}
     others = {"loss.weight": torch.ones(3), "scale": torch.ones(1)}
-    inner = without_prefix({**others, **prefixed}, model(), source="x")
+    inner = remove_prefix({**others, **prefixed}, model(), source="x")
     assert inner.keys() == {*state, *others}
     assert all(torch.equal(inner[name], weight) for name, weight in state.items())
 
@@ -86,7 +86,7 @@ def test_without_prefix_refuses_two_sets_of_weights(snapshot):
     state = model().state_dict()
     both = {f"{part}.{name}": w for part in ("model", "ema") for name, w in state.items()}
     with snapshot.raises(SpecError):
-        without_prefix(both, model(), source="x")
+        remove_prefix(both, model(), source="x")
 
 
 class Evil:
@@ -121,20 +121,20 @@ def test_start_from_of_other_classes_keeps_the_new_head():
     source = model(classes=100)
     target = model(classes=10)
     head = target[3].weight.clone()
-    new, unused = start_from(target, source.state_dict(), source="x")
+    new, unused = load_initial_weights(target, source.state_dict(), source="x")
     assert (new, unused) == (["3.weight", "3.bias"], [])
     assert torch.equal(target[0].weight, source[0].weight)
     assert torch.equal(target[1].running_var, source[1].running_var)
     assert torch.equal(target[3].weight, head)
-    assert start_from(model(), model().state_dict(), source="x") == ([], [])
+    assert load_initial_weights(model(), model().state_dict(), source="x") == ([], [])
 
 
 def test_start_from_names_unused_weights_and_refuses_many(snapshot):
     weights = {**model().state_dict(), **{f"aux.{n}": torch.zeros(1) for n in range(90)}}
     few = dict(list(weights.items())[:10])
-    assert start_from(model(), few, source="x") == ([], ["aux.0"])
+    assert load_initial_weights(model(), few, source="x") == ([], ["aux.0"])
     with snapshot.raises(SpecError):
-        start_from(model(), weights, source="x")
+        load_initial_weights(model(), weights, source="x")
 
 
 @pytest.mark.parametrize("channels", [1, 3, 6])
@@ -142,7 +142,7 @@ def test_for_channels_adapts_the_first_convolution(channels):
     """On images whose channels are all the same the first convolution gives what it gave."""
     colour = nn.Conv2d(3, 5, 3, bias=False)
     other = nn.Conv2d(channels, 5, 3, bias=False)
-    adapted = for_channels({"0.weight": colour.weight}, nn.Sequential(other))
+    adapted = convert_channels({"0.weight": colour.weight}, nn.Sequential(other))
     grey = torch.rand(2, 1, 4, 4)
     expected = colour(grey.expand(-1, 3, -1, -1))
     got = nn.functional.conv2d(grey.expand(-1, channels, -1, -1), adapted["0.weight"])
@@ -151,65 +151,65 @@ def test_for_channels_adapts_the_first_convolution(channels):
 
 def test_start_from_of_another_model_raises(snapshot):
     with snapshot.raises(SpecError):
-        start_from(model(), model(width=5).state_dict(), source="x")
+        load_initial_weights(model(), model(width=5).state_dict(), source="x")
 
 
 @pytest.mark.parametrize("name", ["efficientnet_lite1", "torchvision:resnet18", "resnet20"])
 def test_a_file_of_a_known_network_is_refused_with_its_name(name):
-    info = model_info(name)
+    info = find_model_info(name)
     arguments = {**info.defaults, **({"image_size": 32} if info.foreign else {})}
     state = info.build(in_channels=3, num_classes=7, **arguments).state_dict()
     with pytest.raises(SpecError, match=rf"to \S+ \(7\): set training.model={name}, got 'x'"):
-        start_from(model(), state, source="x")
+        load_initial_weights(model(), state, source="x")
 
 
 @pytest.mark.parametrize("name", ["HiddenLast", "Scaled", "Shared"])
 def test_a_head_that_does_not_give_the_logits_is_refused(name, snapshot):
     with snapshot.raises(SpecError):
-        check_head(plan(name).initial(), plan(name))
+        check_head(plan(name).initialize_model(), plan(name))
 
 
 @pytest.mark.parametrize("name", ["Plain", "Small", "Drawing"])
 def test_a_head_that_gives_the_logits_is_taken(name):
-    check_head(plan(name).initial(), plan(name))
+    check_head(plan(name).initialize_model(), plan(name))
 
 
 def test_start_faults_try_the_head_where_it_trains_alone(tmp_path):
     blueprint = plan("Scaled")
-    path = saved(blueprint.initial().state_dict(), tmp_path)
+    path = saved(blueprint.initialize_model().state_dict(), tmp_path)
     settings = {"model": own("Scaled"), "start_from": str(path)}
-    assert start_faults(ClassifierSettings(**settings), blueprint) == []
+    assert find_start_faults(ClassifierSettings(**settings), blueprint) == []
     for head in ({"fit_head": True}, {"train_layers": "head"}):
-        [fault] = start_faults(ClassifierSettings(**settings, **head), blueprint)
+        [fault] = find_start_faults(ClassifierSettings(**settings, **head), blueprint)
         assert fault.key == "train_layers"
 
 
 def test_matching_takes_layers_and_patterns():
     made = model()
-    assert head_of(made) == "3"
-    assert matching(made, ["0"]) == {"0.weight", "0.bias"}
-    assert matching(made, ["*.bias"]) == {"0.bias", "1.bias", "3.bias"}
+    assert find_head(made) == "3"
+    assert match_parameters(made, ["0"]) == {"0.weight", "0.bias"}
+    assert match_parameters(made, ["*.bias"]) == {"0.bias", "1.bias", "3.bias"}
     names = {f"{layer}.{kind}" for layer in "01" for kind in ("weight", "bias")}
-    assert matching(made, ["[01].*", "3.bias"]) == {*names, "3.bias"}
-    assert matching(made, []) == frozenset()
+    assert match_parameters(made, ["[01].*", "3.bias"]) == {*names, "3.bias"}
+    assert match_parameters(made, []) == frozenset()
 
 
 def test_matching_reports_all_useless_patterns(snapshot):
     with pytest.raises(SpecError) as caught:
-        matching(model(), ["features", "0", "nope.*"])
+        match_parameters(model(), ["features", "0", "nope.*"])
     assert [fault.value for fault in caught.value.faults] == ["features", "nope.*"]
     assert caught.value.faults[0].choices == ("0", "1", "3")
     with snapshot.raises(SpecError):
-        matching(model(), ["*"])
+        match_parameters(model(), ["*"])
 
 
 def test_rest_frozen_norms_needs_all_parameters_frozen():
     made = model().train()
     freeze(made, {"1.weight"})
-    rest_frozen_norms(made)
+    freeze_norm_statistics(made)
     assert made[1].training
     freeze(made, {"1.weight", "1.bias"})
-    rest_frozen_norms(made)
+    freeze_norm_statistics(made)
     assert not made[1].training
     assert made.training
 
@@ -279,7 +279,7 @@ def test_frozen_layers_change_only_after_unfreeze_epoch():
 def test_pixel_stats_are_those_of_the_weights_where_known(settings, channels, mean):
     stats = (0.1,) * channels
     data = replace(tiny_images.INFO, channels=channels, mean=stats, std=stats)
-    assert with_pixel_stats(data, ClassifierSettings(**settings)).mean == mean
+    assert replace_pixel_stats(data, ClassifierSettings(**settings)).mean == mean
 
 
 def test_pixel_stats_of_an_export_are_in_its_config(tmp_path):
@@ -287,4 +287,4 @@ def test_pixel_stats_of_an_export_are_in_its_config(tmp_path):
     data = replace(tiny_images.INFO, channels=1, mean=(0.1,), std=(0.1,))
     for source in (tmp_path, tmp_path / "model.safetensors"):
         settings = ClassifierSettings(start_from=str(source))
-        assert with_pixel_stats(data, settings).mean == (0.5,)
+        assert replace_pixel_stats(data, settings).mean == (0.5,)

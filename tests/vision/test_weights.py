@@ -14,15 +14,15 @@ from own_networks import import_torchvision
 
 from tuner.errors import CheckpointError, DataError
 from tuner.vision.models._foreign import NETWORKS
-from tuner.vision.models._torchvisions import network
+from tuner.vision.models._torchvisions import build_network
 from tuner.vision.weights import (
     WEIGHTS,
     NeededWeights,
     Weights,
+    choose_weights,
     fetch,
-    hub_folder,
-    weights_named,
-    weights_of,
+    find_hub_folder,
+    find_weights,
 )
 
 CONTENT = bytes(range(256)) * 4000
@@ -79,14 +79,14 @@ def files(folder):
 def test_hub_folder_is_torchs(environment, monkeypatch):
     for name, value in environment.items():
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
-    assert str(hub_folder()) == f"{torch.hub.get_dir()}/checkpoints"
+    assert str(find_hub_folder()) == f"{torch.hub.get_dir()}/checkpoints"
 
 
 def test_known_weights_include_those_of_networks_that_ship():
-    shipped = {name: weights_of(f"torchvision:{name}") for name in NETWORKS}
+    shipped = {name: choose_weights(f"torchvision:{name}") for name in NETWORKS}
     for name, weights in shipped.items():
         with torch.device("meta"):
-            built = network(name, 1000)
+            built = build_network(name, 1000)
         assert sum(p.numel() for p in built.parameters()) == weights.parameters
         assert 4 * weights.parameters < weights.size_mib * 2**20 < 4.1 * weights.parameters
 
@@ -98,7 +98,7 @@ def test_known_weights_are_described_as_by_torchvision():
             continue
         theirs = models.get_model_weights(weights.model.removeprefix("torchvision:"))
         member = theirs.IMAGENET1K_V1 if weights.name.endswith("-v1") else theirs.DEFAULT
-        row = weights.row()
+        row = weights.build_row()
         transforms = member.transforms()
         assert member.url == row["source"]
         assert member.meta["_file_size"] == row["size_mib"]
@@ -111,15 +111,15 @@ def test_known_weights_are_described_as_by_torchvision():
 
 
 def test_weights_of_prefers_a_file_that_is_here(folder):
-    assert weights_of("torchvision:resnet50").name == "resnet50"
-    older = weights_named("resnet50-v1")
+    assert choose_weights("torchvision:resnet50").name == "resnet50"
+    older = find_weights("resnet50-v1")
     folder.mkdir(parents=True)
     older.path.touch()
-    assert weights_of("torchvision:resnet50") == older
-    assert weights_of("torchvision:resnet101") is None
-    newer = weights_named("resnet50")
-    assert weights_of("torchvision:resnet50", f"{newer.sha256}00") == newer
-    assert weights_of("torchvision:resnet50", f"{older.sha256}00") == older
+    assert choose_weights("torchvision:resnet50") == older
+    assert choose_weights("torchvision:resnet101") is None
+    newer = find_weights("resnet50")
+    assert choose_weights("torchvision:resnet50", f"{newer.sha256}00") == newer
+    assert choose_weights("torchvision:resnet50", f"{older.sha256}00") == older
 
 
 def test_fetch_downloads_once(server, folder):

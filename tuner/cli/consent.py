@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.errors import UsageError
-from tuner.wording import printable
+from tuner.wording import clean_text
 
 if TYPE_CHECKING:
     from tuner.experiment.results.described import Described
@@ -32,8 +32,8 @@ def admit(code: Sequence[NamedCode], folder: Path, *, trust: bool) -> None:
     """
     foreign = [c for c in code if not (c.is_remembered or _is_in_working_directory(c, folder))]
     if foreign and not trust:
-        names = "\n".join(f"  {printable(each.description)}" for each in foreign)
-        names = f"{printable(str(folder))} names code that has not run here before:\n{names}\n"
+        names = "\n".join(f"  {clean_text(each.description)}" for each in foreign)
+        names = f"{clean_text(str(folder))} names code that has not run here before:\n{names}\n"
         ask(f"{names}run it?", yes=False, unattended=f"{names}give --trust to run it")
     for each in foreign:
         each.remember()
@@ -56,13 +56,13 @@ def admit_experiment(experiment: Described, *, trust: bool, trains_only: bool = 
     nor its scheduler is used.
     """
     unused = ("search.strategy", "scheduler.name") if trains_only else ()
-    code = [each for each in _code_of(experiment) if each.key not in unused]
+    code = [each for each in _find_experiment_code(experiment) if each.key not in unused]
     admit(code, experiment.folder, trust=trust)
 
 
 def admit_network(experiment: Described, *, trust: bool) -> None:
     """Admit only the networks that the experiment's trials have trained."""
-    code = [each for each in _code_of(experiment) if each.key.endswith(".model")]
+    code = [each for each in _find_experiment_code(experiment) if each.key.endswith(".model")]
     admit(code, experiment.folder, trust=trust)
 
 
@@ -75,7 +75,7 @@ def admit_export(export: Export, *, trust: bool) -> None:
     spec = {"trainable": config.trainable, "training": config.training}
     members = config.combined.members if config.combined else ()
     configs = [config.config, *(member.config for member in members)]
-    code = _code_named({**spec, "search": {"configs": configs}})
+    code = _find_code({**spec, "search": {"configs": configs}})
     if code and Path.cwd().is_relative_to(export.folder.resolve()):
         raise UsageError(
             f"{code[0].path} is imported from the working directory, and that is the "
@@ -84,36 +84,36 @@ def admit_export(export: Export, *, trust: bool) -> None:
     admit(code, export.folder, trust=trust)
 
 
-def _code_named(spec: dict[str, Any]) -> list[NamedCode]:
-    from tuner.experiment.resolve import search_modules_in
-    from tuner.spec.code import code_of
+def _find_code(spec: dict[str, Any]) -> list[NamedCode]:
+    from tuner.experiment.resolve import add_module_folder
+    from tuner.spec.code import find_code
 
-    search_modules_in(Path.cwd())
-    return code_of(spec)
+    add_module_folder(Path.cwd())
+    return find_code(spec)
 
 
-def _code_of(experiment: Described) -> list[NamedCode]:
+def _find_experiment_code(experiment: Described) -> list[NamedCode]:
     """The code that the spec of an experiment and the configs of its trials name."""
     sections = {"trainable", "training", "search", "scheduler", "notify"}
     spec = experiment.spec.model_dump(mode="json", include=sections)
     if experiment.spec.ships:  # else `model` in a config may mean anything
-        configs = [*spec["search"].get("configs", ()), *_models_of(experiment)]
+        configs = [*spec["search"].get("configs", ()), *_list_models(experiment)]
         spec["search"] = {**spec["search"], "configs": configs}
-    return _code_named(spec)
+    return _find_code(spec)
 
 
-def _models_of(experiment: Described) -> list[dict[str, Any]]:
+def _list_models(experiment: Described) -> list[dict[str, Any]]:
     """As configs, each `model` that a trial has, or a trial of its confirmation."""
     from tuner.experiment.events import TRIAL_STARTED
-    from tuner.experiment.results.confirmation import confirmation_of
+    from tuner.experiment.results.confirmation import find_confirmation
     from tuner.experiment.results.results import Results
 
     journals = [experiment.files]
-    if isinstance(experiment, Results) and (confirmation := confirmation_of(experiment)):
+    if isinstance(experiment, Results) and (confirmation := find_confirmation(experiment)):
         journals.append(confirmation.results.files)
     models: dict[str, Any] = {}
     for journal in journals:
-        for event in journal.events():
+        for event in journal.read_events():
             if event["event"] == TRIAL_STARTED and "model" in event["config"]:
                 model = event["config"]["model"]
                 models[json.dumps(model)] = model

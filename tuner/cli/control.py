@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tuner.cli import options
-from tuner.cli.printing import json_text
+from tuner.cli.printing import format_json
 from tuner.errors import UsageError
 from tuner.experiment.verbs import VERBS
 
@@ -56,28 +56,30 @@ def control(
     """Request a control, and show the answer."""
     import socket
 
-    from tuner.experiment.control import request
-    from tuner.experiment.events import this_user
+    from tuner.experiment.control import send_request
+    from tuner.experiment.events import find_user_name
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.storage import find_experiment
-    from tuner.reporting.experiment_text import control_text
+    from tuner.reporting.experiment_text import format_control
 
     files = ExperimentFolder(find_experiment(name, storage))
-    control = _control(files, verb, values, like)
-    by = f"{this_user() or ''}@{socket.gethostname()}"
-    request_id = request(files, control, by=by)
-    answer = _answer(files, request_id, wait)
+    control = _parse_control(files, verb, values, like)
+    by = f"{find_user_name() or ''}@{socket.gethostname()}"
+    request_id = send_request(files, control, by=by)
+    answer = _wait_for_answer(files, request_id, wait)
     if as_json:
         plain = {"id": request_id, "control": control.model_dump(mode="json")}
         status = "none yet" if answer is None else "refused" if answer.refused else "done"
-        click.echo(json_text({**plain, **(answer.as_dict() if answer else {}), "answer": status}))
+        click.echo(format_json({**plain, **(answer.as_dict() if answer else {}), "answer": status}))
     else:
-        click.echo(f"{control_text(control.model_dump(mode='json'))}: {_outcome(files, answer)}")
+        click.echo(
+            f"{format_control(control.model_dump(mode='json'))}: {_describe_outcome(files, answer)}"
+        )
     is_done_or_will_be = files.is_driven if answer is None else answer.refused is None
     return 0 if is_done_or_will_be else UsageError.exit_code
 
 
-def _outcome(files: ExperimentFolder, answer: Answer | None) -> str:
+def _describe_outcome(files: ExperimentFolder, answer: Answer | None) -> str:
     if answer is not None:
         return f"not done: {answer.refused}" if answer.refused else "done"
     if files.is_driven:
@@ -85,11 +87,11 @@ def _outcome(files: ExperimentFolder, answer: Answer | None) -> str:
     return f"not done: the driver of {files.name} has gone; a resume will be asked"
 
 
-def _control(
+def _parse_control(
     files: ExperimentFolder, verb: str, values: Sequence[str], like: str | None
 ) -> Control:
     """The control that was written. Raises UsageError for what is none."""
-    from tuner.experiment.control import control_of
+    from tuner.experiment.control import build_control
 
     field = VERBS[verb].field
     written = VERBS[verb].written
@@ -99,27 +101,27 @@ def _control(
         value = " ".join(values)
         if len(values) != bool(field):
             raise UsageError(f"{verb} takes {written or 'no value'}, got {value or 'nothing'}")
-        return control_of(verb, None if value == "none" else value)
+        return build_control(verb, None if value == "none" else value)
     from tuner.experiment.results.results import Results
-    from tuner.spec.text import assign, assigned
+    from tuner.spec.text import parse_assignments, set_values
 
     config = {} if like is None else Results(files.path).trial(like).config
     if not values and not config:
         raise UsageError(f"try takes {written}, or --like ID, got nothing")
-    return control_of(verb, assign(deepcopy(config), assigned(values)))
+    return build_control(verb, set_values(deepcopy(config), parse_assignments(values)))
 
 
-def _answer(files: ExperimentFolder, request_id: str, wait_s: float) -> Answer | None:
+def _wait_for_answer(files: ExperimentFolder, request_id: str, wait_s: float) -> Answer | None:
     """The driver's answer to the request in the journal, or None after `wait_s`."""
     from tuner.experiment.reading import Tail
-    from tuner.experiment.steered import answers_of
+    from tuner.experiment.steered import collect_answers
 
     deadline = time.monotonic() + wait_s
     journal = Tail(files.path)
     while True:
         is_driven = files.is_driven  # read first: a driver that ends has then answered
         files.refresh()
-        for answer in answers_of(journal.read()):
+        for answer in collect_answers(journal.read()):
             if answer.id == request_id:
                 return answer
         if not is_driven or time.monotonic() > deadline:

@@ -10,7 +10,7 @@ import click
 import tuner
 from tuner.cli import options
 from tuner.cli.consent import admit_experiment
-from tuner.cli.printing import json_text, print_confirmation
+from tuner.cli.printing import format_json, print_confirmation
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ def advise(results: Results, ask: str | None, as_json: bool) -> None:
     Each finding has what was seen, with its interval; what it means; and the command to run next.
     It reads the journal alone.
     """
-    from tuner.reporting.advice import advice_json, advise
+    from tuner.reporting.advice import advise, describe_findings
 
     findings = advise(results, ask=ask.split(",") if ask else ())
-    click.echo(json_text(advice_json(findings)) if as_json else repr(findings))
+    click.echo(format_json(describe_findings(findings)) if as_json else repr(findings))
 
 
 @options.command(
@@ -77,26 +77,26 @@ def report(results: Results, kind: str, to: str | None, images: bool) -> None:
     while the search runs.
     """
     if kind == "optuna":
-        from tuner.reporting.optuna_study import study_of, write_study
+        from tuner.reporting.optuna_study import build_study, write_study
 
         if to is None:
             raise UsageError("--format optuna needs --to URL, as in --to sqlite:///study.db")
-        study = study_of(results)
+        study = build_study(results)
         write_study(study, to)
         click.echo(f"study {study.study_name!r} of {len(results.trials)} trials")
         return
-    from tuner.reporting.html import report_page, write_page
+    from tuner.reporting.html import render_report_page, write_page
     from tuner.reporting.report import Report
 
     content = Report(results)
     if kind == "html":
         path = Path(to).expanduser() if to else results.folder / "report.html"
-        write_page(path, report_page(content, images=images))
+        write_page(path, render_report_page(content, images=images))
         click.echo(str(path))
     elif to is None:
-        click.echo(json_text(content.as_dict()))
+        click.echo(format_json(content.as_dict()))
     else:
-        write_page(Path(to).expanduser(), json_text(content.as_dict()) + "\n")
+        write_page(Path(to).expanduser(), format_json(content.as_dict()) + "\n")
         click.echo(to)
 
 
@@ -115,15 +115,15 @@ def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_js
     It shows what each had found after the same number of trials and epochs, and after the same
     time. Experiments that differ in their seed alone are averaged.
     """
-    from tuner.reporting.comparison_text import comparison_text
+    from tuner.reporting.comparison_text import format_comparison
 
     comparison = tuner.compare(*names, storage=storage)
     if html is not None:
-        from tuner.reporting.html import comparison_page, write_page
+        from tuner.reporting.html import render_comparison_page, write_page
 
-        write_page(Path(html).expanduser(), comparison_page(comparison))
+        write_page(Path(html).expanduser(), render_comparison_page(comparison))
         click.echo(html, err=True)
-    click.echo(json_text(comparison.as_dict()) if as_json else comparison_text(comparison))
+    click.echo(format_json(comparison.as_dict()) if as_json else format_comparison(comparison))
 
 
 @options.command("Explain", 3, "tuner confirm digits --top 2 --seeds 3")
@@ -156,11 +156,11 @@ def refine(results: Results, to: str | None, as_json: bool) -> None:
     many values of each continuous hyperparameter it tries.
     """
     from tuner.experiment.results import refinement
-    from tuner.reporting.plan_text import refinement_json, refinement_text
+    from tuner.reporting.plan_text import describe_refinement, format_refinement
 
     refined = refinement.refine(results, points=_POINTS)
     path = refinement.write_refined(refined, Path(to) if to else None)
     if as_json:
-        click.echo(json_text(refinement_json(refined, path)))
+        click.echo(format_json(describe_refinement(refined, path)))
     else:
-        click.echo(refinement_text(refined, path, results.document["spec"]["search"]["space"]))
+        click.echo(format_refinement(refined, path, results.document["spec"]["search"]["space"]))

@@ -13,10 +13,10 @@ import click
 
 from tuner.cli import options
 from tuner.cli.consent import admit
-from tuner.cli.printing import json_text
-from tuner.cli.validate import named_experiment
+from tuner.cli.printing import format_json
+from tuner.cli.validate import split_arguments
 from tuner.errors import UsageError
-from tuner.wording import program
+from tuner.wording import find_program
 
 if TYPE_CHECKING:
     from tuner.cluster.jobs import Jobs
@@ -54,34 +54,34 @@ def submit(
     It sends the files in this folder along, prints the job's id, follows the log until the search
     has ended, and exits with the search's code. After Ctrl-C the job goes on.
     """
-    from tuner.cluster.jobs import connected, entry, refuse_relative
-    from tuner.places import default_storage, is_url, local
+    from tuner.cluster.jobs import check_storage, open_jobs, relativize_experiment
+    from tuner.places import find_default_storage, find_local_folder, is_url
 
     sources = (like, resume, flags["command"])
-    experiment, assignments = named_experiment({**flags, "like": like, "resume": resume})
+    experiment, assignments = split_arguments({**flags, "like": like, "resume": resume})
     if (resume and (like or flags["command"])) or not (experiment or any(sources)):
         raise UsageError("give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME")
     directory = Path.cwd()
-    storage = flags["storage"] or default_storage()
+    storage = flags["storage"] or find_default_storage()
     storage = storage if is_url(storage) else str(Path(storage).expanduser())
-    refuse_relative(storage)
+    check_storage(storage)
     if resume:
         arguments = ["resume", resume]
     elif like:
         arguments = ["run", "--like", like]
     else:
         trust |= _check(experiment, assignments, flags, trust=trust)
-        arguments = ["run", *([entry(experiment, directory)] if experiment else ())]
+        arguments = ["run", *([relativize_experiment(experiment, directory)] if experiment else ())]
     arguments += [f"--command={flags['command']}"] if flags["command"] else []
-    arguments += options.assignments_of({**flags, "storage": None, "notify": None})
+    arguments += options.list_assignments({**flags, "storage": None, "notify": None})
     arguments += [*assignments, f"--storage={storage}"]
     arguments += [f"--notify={target}" for target in flags["notify"]]
     if trust:
         arguments.append("--trust")
     if wait_for_resources is not None:
         arguments.append(f"--wait-for-resources={wait_for_resources:g}s")
-    with connected(address) as cluster:
-        job_id = cluster.submit(arguments, directory=directory, storage=local(storage))
+    with open_jobs(address) as cluster:
+        job_id = cluster.submit(arguments, directory=directory, storage=find_local_folder(storage))
         click.echo(job_id)
         return 0 if no_wait else follow_job(cluster, job_id, address)
 
@@ -97,12 +97,12 @@ def _check(
 
     code_named: list[NamedCode] = []
 
-    def admit_here(code: Sequence[NamedCode], folder: Path) -> None:
+    def admit_code(code: Sequence[NamedCode], folder: Path) -> None:
         admit(code, folder, trust=trust)
         code_named.extend(code)
 
-    changes = [*options.assignments_of({**flags, "name": None, "storage": None}), *assignments]
-    resolve(experiment, changes, command=flags["command"], admit=admit_here)
+    changes = [*options.list_assignments({**flags, "name": None, "storage": None}), *assignments]
+    resolve(experiment, changes, command=flags["command"], admit=admit_code)
     return bool(code_named)
 
 
@@ -111,13 +111,13 @@ def _check(
 @options.as_json
 def jobs(address: str, as_json: bool) -> None:
     """List the jobs on a cluster, running and ended."""
-    from tuner.cluster.jobs import connected
-    from tuner.reporting.tables import jobs_table
+    from tuner.cluster.jobs import open_jobs
+    from tuner.reporting.tables import format_jobs
 
-    with connected(address) as cluster:
-        listed = cluster.all()
+    with open_jobs(address) as cluster:
+        listed = cluster.list_jobs()
     shown = [asdict(job) for job in listed]
-    click.echo(json_text(shown) if as_json else jobs_table(listed, now=time.time()))
+    click.echo(format_json(shown) if as_json else format_jobs(listed, now=time.time()))
 
 
 @options.command("Cluster", 3)
@@ -128,25 +128,25 @@ def jobs(address: str, as_json: bool) -> None:
 @options.dashboard
 def logs(job_id: str, follow: bool, address: str) -> int:
     """Show the log of job ID."""
-    from tuner.cluster.jobs import connected
+    from tuner.cluster.jobs import open_jobs
 
-    with connected(address) as cluster:
+    with open_jobs(address) as cluster:
         if follow:
-            cluster.get(job_id)
+            cluster.find_job(job_id)
             return follow_job(cluster, job_id, address)
-        click.echo(click.unstyle(cluster.log(job_id)), nl=False)
+        click.echo(click.unstyle(cluster.read_log(job_id)), nl=False)
     return 0
 
 
 def follow_job(cluster: Jobs, job_id: str, address: str) -> int:
     """Print the job's log to stderr until it ends; the search's exit code, 130 after Ctrl-C."""
     try:
-        job = cluster.follow(
+        job = cluster.follow_log(
             job_id, lambda text: click.echo(click.unstyle(text), nl=False, err=True)
         )
     except KeyboardInterrupt:
-        follow = f"{program()} logs --follow"
-        end = f"{program()} stop"
+        follow = f"{find_program()} logs --follow"
+        end = f"{find_program()} stop"
         which = f"{shlex.quote(job_id)} --address {shlex.quote(address)}"
         text = f"the job goes on; follow it: {follow} {which}; end it: {end} {which}"
         click.echo(f"\n{text}", err=True)
@@ -161,9 +161,9 @@ def follow_job(cluster: Jobs, job_id: str, address: str) -> int:
 @options.dashboard
 def stop(job_id: str, address: str) -> None:
     """Stop job ID; its search can be resumed."""
-    from tuner.cluster.jobs import connected
+    from tuner.cluster.jobs import open_jobs
 
-    with connected(address) as cluster:
+    with open_jobs(address) as cluster:
         job = cluster.stop(job_id)
-    go_on = f"{program()} submit --resume NAME --address {shlex.quote(address)}"
+    go_on = f"{find_program()} submit --resume NAME --address {shlex.quote(address)}"
     click.echo(f"{job.status.lower()}; go on with: {go_on}")

@@ -8,9 +8,9 @@ import click
 
 from tuner.cli import options
 from tuner.cli.consent import ask
-from tuner.cli.printing import json_text, warn
+from tuner.cli.printing import format_json, warn
 from tuner.errors import UsageError, translate_error
-from tuner.wording import printable
+from tuner.wording import clean_text
 
 if TYPE_CHECKING:
     from tuner.experiment.results.confirmation import Pruned
@@ -30,12 +30,12 @@ def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_
 
     ls, show, compare and the report show them, and `tuner ls --tag TAG` finds experiments by them.
     """
-    experiment = _described(name, storage)
+    experiment = _open_experiment(name, storage)
     labels = experiment.labels
     if tags:
-        labels = labels.untagged(tags) if remove else labels.tagged(tags)
+        labels = labels.remove_tags(tags) if remove else labels.add_tags(tags)
         labels.write(experiment.files)
-    click.echo(json_text(list(labels.tags)) if as_json else " ".join(labels.tags) or "no tags")
+    click.echo(format_json(list(labels.tags)) if as_json else " ".join(labels.tags) or "no tags")
 
 
 @options.command(
@@ -49,12 +49,12 @@ def note(name: str, text: str | None, storage: str | None, as_json: bool) -> Non
 
     ls, show, compare and the report show it. An empty TEXT removes it.
     """
-    experiment = _described(name, storage)
+    experiment = _open_experiment(name, storage)
     labels = experiment.labels
     if text is not None:
-        labels = labels.noted(text)
+        labels = labels.replace_note(text)
         labels.write(experiment.files)
-    click.echo(json_text(labels.note) if as_json else printable(labels.note) or "no note")
+    click.echo(format_json(labels.note) if as_json else clean_text(labels.note) or "no note")
 
 
 @options.command("Keep", 3)
@@ -66,9 +66,9 @@ def rename(name: str, new: str, storage: str | None) -> None:
 
     An experiment that is running is refused.
     """
-    from tuner.experiment.results.confirmation import renamed
+    from tuner.experiment.results.confirmation import rename_experiment
 
-    click.echo(renamed(_described(name, storage), new).files.location)
+    click.echo(rename_experiment(_open_experiment(name, storage), new).files.location)
 
 
 @options.command(
@@ -85,32 +85,32 @@ def prune(results: Results, keep: int, dry_run: bool, yes: bool, as_json: bool) 
     The best trials keep theirs, and so do those that failed or have not ended, since a resume goes
     on from them. Metrics, logs and configs stay.
     """
-    from tuner.experiment.results.confirmation import prunable
+    from tuner.experiment.results.confirmation import find_prunable
     from tuner.experiment.results.results import Results
-    from tuner.wording import amount_of, size
+    from tuner.wording import format_amount, format_size
 
-    def text(pruned: Pruned) -> str:
-        trials = amount_of(len(pruned.folders), "trial")
-        return f"{printable(results.name)}: checkpoints of {trials}, {size(pruned.freed)}"
+    def format_pruned(pruned: Pruned) -> str:
+        trials = format_amount(len(pruned.folders), "trial")
+        return f"{clean_text(results.name)}: checkpoints of {trials}, {format_size(pruned.freed)}"
 
-    pruned = prunable(results, keep=keep)
+    pruned = find_prunable(results, keep=keep)
     done = ""
     if pruned.folders and not dry_run:
         if results.files.is_driven:  # said before it asks
             raise UsageError(f"{results.name} is running: end it before it is pruned")
         unattended = "prune asks before it removes, and there is no terminal: give --yes"
-        ask(f"remove {text(pruned)}?", yes=yes, unattended=unattended)
+        ask(f"remove {format_pruned(pruned)}?", yes=yes, unattended=unattended)
         cannot = f"cannot prune {results.name}"
         done = "removed "
-        with results.files.undriven(warn), translate_error(UsageError, cannot, of=OSError):
-            pruned = prunable(Results(results.folder), keep=keep)  # as it stands by now
+        with results.files.lock_out_drivers(warn), translate_error(UsageError, cannot, of=OSError):
+            pruned = find_prunable(Results(results.folder), keep=keep)  # as it stands by now
             for folder in pruned.folders:
                 results.files.remove_file(folder)
     plain = {"folders": pruned.folders, "freed": pruned.freed, "kept": list(pruned.kept)}
-    click.echo(json_text(plain) if as_json else f"{done}{text(pruned)}")
+    click.echo(format_json(plain) if as_json else f"{done}{format_pruned(pruned)}")
 
 
-def _described(name: str, storage: str | None) -> Described:
+def _open_experiment(name: str, storage: str | None) -> Described:
     from tuner.experiment.results.described import Described
     from tuner.experiment.storage import find_experiment
 
@@ -128,18 +128,18 @@ def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> None:
     """
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.storage import find_experiment
-    from tuner.wording import amount_of, size
+    from tuner.wording import format_amount, format_size
 
     folders = [ExperimentFolder(find_experiment(name, storage)) for name in names]
     for folder in folders:
         if folder.is_driven:
             raise UsageError(f"{folder.location} is running: end it before it is removed")
     for folder in folders:
-        files = folder.sizes()
-        what = f"{amount_of(len(files), 'file')}, {size(sum(files.values()))}"
-        click.echo(f"{printable(folder.location)}: {what}", err=True)
+        files = folder.list_sizes()
+        what = f"{format_amount(len(files), 'file')}, {format_size(sum(files.values()))}"
+        click.echo(f"{clean_text(folder.location)}: {what}", err=True)
     unattended = "rm asks before it removes, and there is no terminal: give --yes"
     ask("remove for good?", yes=yes, unattended=unattended)
     for folder in folders:
         folder.remove(warn=warn)
-        click.echo(f"removed {printable(folder.location)}")
+        click.echo(f"removed {clean_text(folder.location)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import options
-from tuner.cli.printing import json_text
+from tuner.cli.printing import format_json
 
 if TYPE_CHECKING:
     from tuner.experiment.results.results import Results
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 def ls(columns: str | None, storage: str | None, as_json: bool, **chosen: Any) -> None:
     """List the experiments in the storage, oldest first."""
     from tuner.experiment.results import listing
-    from tuner.reporting.tables import experiments_table
+    from tuner.reporting.tables import format_experiments
 
     listed = listing.list_experiments(storage)
     names = columns.split(",") if columns else None
-    listing.check_names(names or [], [experiment.row() for experiment in listed])
+    listing.check_names(names or [], [experiment.build_row() for experiment in listed])
     matches = listing.find(listed, **chosen)
     if as_json:
-        click.echo(json_text([experiment.as_dict() for experiment in matches]))
+        click.echo(format_json([experiment.as_dict() for experiment in matches]))
     elif listed and not matches:
         click.echo("no experiment matches")
     else:
-        click.echo(experiments_table(matches, names))
+        click.echo(format_experiments(matches, names))
 
 
 @options.command("Look", 2)
@@ -52,22 +52,24 @@ def ls(columns: str | None, storage: str | None, as_json: bool, **chosen: Any) -
 def show(results: Results, follow: bool, as_json: bool) -> None:
     """Show the status of experiment NAME, and its best trial."""
     from tuner.experiment.events import RUNNING
-    from tuner.experiment.results.confirmation import measured_test, refit_of, show_json
+    from tuner.experiment.results.confirmation import find_refit, read_best_test, show_json
     from tuner.experiment.results.results import Results
     from tuner.reporting import terminal
-    from tuner.reporting.experiment_text import summary
+    from tuner.reporting.experiment_text import format_summary
 
     if follow:
-        terminal.follow(results)
+        terminal.follow_search(results)
         results = Results(results.folder)
     shown = show_json(results)
     if as_json:
-        click.echo(json_text(shown))
+        click.echo(format_json(shown))
     elif results.status == RUNNING:
-        click.echo(terminal.status_text(results, now=time.time()))
+        click.echo(terminal.format_status(results, now=time.time()))
     else:
         beside = {name: shown.get(name) for name in ("confirmed", "refit")}
-        click.echo(summary(results, measured_test(refit_of(results) or results), **beside))
+        click.echo(
+            format_summary(results, read_best_test(find_refit(results) or results), **beside)
+        )
 
 
 @options.command(
@@ -99,19 +101,19 @@ def best(
     which none is better in every objective. After `tuner confirm` the confirmed trials come first,
     ordered by their mean.
     """
-    from tuner.experiment.results.confirmation import best_json
-    from tuner.reporting.experiment_text import best_text
-    from tuner.reporting.tables import front_text
+    from tuner.experiment.results.confirmation import describe_best
+    from tuner.reporting.experiment_text import format_best_trial
+    from tuner.reporting.tables import format_front
 
-    leaders = best_json(results, top=top or 1, metric=metric, mode=mode)
+    leaders = describe_best(results, top=top or 1, metric=metric, mode=mode)
     by = metric or results.metric
-    texts = [best_text(leader, results.accuracy(leader), by) for leader in leaders]
+    texts = [format_best_trial(leader, results.compute_accuracy(leader), by) for leader in leaders]
     front = [] if top or metric or not results.objective.others else results.front
     if front:
-        leaders[0]["front"] = [results.best_json(trial) for trial in front]
-        texts.append(front_text(results))
+        leaders[0]["front"] = [results.describe_best(trial) for trial in front]
+        texts.append(format_front(results))
     shown = leaders if top else leaders[0]
-    click.echo(json_text(shown) if as_json else "\n\n".join(texts))
+    click.echo(format_json(shown) if as_json else "\n\n".join(texts))
 
 
 @options.command(
@@ -132,13 +134,15 @@ def trials(results: Results, trial_id: str | None, as_json: bool, **chosen: Any)
     EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
     trial_id, status, epochs, epoch, time and error.
     """
-    from tuner.experiment.results.listing import arranged_trials, trial_json, trial_rows
-    from tuner.reporting.tables import trial_text, trials_table
+    from tuner.experiment.results.listing import build_trial_rows, describe_trial, select_trial_rows
+    from tuner.reporting.tables import format_trial, format_trials
 
     if trial_id is not None:
         trial = results.trial(trial_id)
-        click.echo(json_text(trial_json(results, trial)) if as_json else trial_text(results, trial))
+        click.echo(
+            format_json(describe_trial(results, trial)) if as_json else format_trial(results, trial)
+        )
         return
-    rows = trial_rows(results)
-    rows = [rows[n] for n in arranged_trials(rows, **chosen)]
-    click.echo(json_text(rows) if as_json else trials_table(rows, results.objective))
+    rows = build_trial_rows(results)
+    rows = [rows[n] for n in select_trial_rows(rows, **chosen)]
+    click.echo(format_json(rows) if as_json else format_trials(rows, results.objective))

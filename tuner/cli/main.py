@@ -56,7 +56,7 @@ def cli() -> None:
     check_here()
 
 
-def _commands() -> list[Command]:
+def _collect_commands() -> list[Command]:
     """The commands that the modules beside this one declare, in the order of the help."""
     names = [module.name for module in pkgutil.iter_modules(import_module("tuner.cli").__path__)]
     modules = [import_module(f"tuner.cli.{name}") for name in names if name != "main"]
@@ -68,21 +68,24 @@ def _commands() -> list[Command]:
     )
 
 
-for command in _commands():
+for command in _collect_commands():
     cli.add_command(command)
 
 
 def main() -> NoReturn:
     # torch's threads that wait would take CPU time from other programs, and from each other
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    with process.lasting(), process.handled(process.interrupt):  # a search takes them over
-        process.guard()
-        code = _exit_code()
+    with (
+        process.ignore_stderr_errors(),
+        process.catch_signals(process.interrupt),
+    ):  # a search takes them over
+        process.wrap_streams()
+        code = _run_command()
     gc.freeze()  # else the exit would first collect garbage in all of Ray and torch, for 0.3 s
     sys.exit(code)
 
 
-def _exit_code() -> int:
+def _run_command() -> int:
     """Run the command; returns its exit code. Only here errors become codes."""
     code: int | None
     try:

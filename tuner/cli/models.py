@@ -15,9 +15,9 @@ import click
 import tuner
 from tuner.cli import options
 from tuner.cli.consent import admit_experiment, admit_export, admit_network
-from tuner.cli.printing import SOME_FAILED, json_text, print_outcome
+from tuner.cli.printing import SOME_FAILED, format_json, print_outcome
 from tuner.errors import DataError, UsageError
-from tuner.wording import aligned, amount_of, no_formula, number, printable
+from tuner.wording import clean_text, escape_formula, format_amount, format_number, format_rows
 
 if TYPE_CHECKING:
     from tuner.experiment.results.results import Results
@@ -109,13 +109,13 @@ def evaluate(
     If NAME begins with pretrained weights and fits a head, --labels judges the labels of all images
     of its folder by their features.
     """
-    from tuner.experiment.results.confirmation import best_model
-    from tuner.experiment.results.statistics import with_interval
+    from tuner.experiment.results.confirmation import choose_model
+    from tuner.experiment.results.statistics import describe_test
     from tuner.vision.export import evaluate as evaluation
 
-    export = _exported(name, storage)
+    export = _find_export(name, storage)
     if export is None:
-        pick = best_model(tuner.load_results(name, storage), trial_id)
+        pick = choose_model(tuner.load_results(name, storage), trial_id)
         admit_experiment(pick.results, trust=trust, trains_only=True)
         measured = evaluation.evaluate(
             pick.results, pick.trial_id, data_dir=data_dir, labels=labels_file is not None
@@ -128,7 +128,7 @@ def evaluate(
         measured = evaluation.evaluate_export(export, data_dir=data_dir)
     if labels_file:
         _write_labels(measured, labels_file)
-    click.echo(json_text(with_interval(measured)) if as_json else _text(measured))
+    click.echo(format_json(describe_test(measured)) if as_json else _format_metrics(measured))
 
 
 def _write_labels(measured: dict[str, Any], path: str) -> None:
@@ -146,18 +146,18 @@ def _write_labels(measured: dict[str, Any], path: str) -> None:
     write_table(pd.DataFrame(measured[DOUBTFUL_LABELS], columns=columns), path)
 
 
-def _text(measured: dict[str, Any]) -> str:
+def _format_metrics(measured: dict[str, Any]) -> str:
     from tuner.experiment.results.statistics import (
         CONFUSION,
         DETAILS,
-        class_lines,
-        doubtful_pairs,
-        macro_recall,
-        measured_accuracy,
+        build_test_accuracy,
+        compute_macro_recall,
+        count_doubtful_pairs,
+        format_class_recalls,
     )
-    from tuner.reporting.experiment_text import warning_lines
+    from tuner.reporting.experiment_text import format_warnings
 
-    accuracy = measured_accuracy(measured)
+    accuracy = build_test_accuracy(measured)
     confirmed = measured.pop("confirmed", {})
     rows = {
         key: f"{value:.4f}" if isinstance(value, float) else str(value)
@@ -167,19 +167,19 @@ def _text(measured: dict[str, Any]) -> str:
     if accuracy:
         low, high = accuracy.interval
         rows[accuracy.metric] += f"  (95 % interval {low:.4f} to {high:.4f})"
-    if (macro := macro_recall(measured)) is not None:
+    if (macro := compute_macro_recall(measured)) is not None:
         rows["macro_recall"] = f"{macro:.4f}  (the mean over the classes, which are uneven)"
-    lines = [printable(f"{key:18} {text}") for key, text in rows.items()]
-    classes = ["Recall of each class", *(f"  {line}" for line in class_lines(measured))]
+    lines = [clean_text(f"{key:18} {text}") for key, text in rows.items()]
+    classes = ["Recall of each class", *(f"  {line}" for line in format_class_recalls(measured))]
     lines += classes if CONFUSION in measured else []
-    if pairs := doubtful_pairs(measured):
-        count = amount_of(sum(number for _, number in pairs), "label")
+    if pairs := count_doubtful_pairs(measured):
+        count = format_amount(sum(number for _, number in pairs), "label")
         lines += ["", f"{count} may be wrong (--labels FILE), by label / likelier class"]
-        lines += [printable(f"  {pair}: {number}") for pair, number in pairs]
-    return "\n".join([*lines, *warning_lines(accuracy)])
+        lines += [clean_text(f"  {pair}: {number}") for pair, number in pairs]
+    return "\n".join([*lines, *format_warnings(accuracy)])
 
 
-def _exported(name: str, storage: str | None) -> Export | None:
+def _find_export(name: str, storage: str | None) -> Export | None:
     """The export in the folder `name`, or None; an experiment of that name comes first."""
     from tuner.experiment.storage import find_experiment
     from tuner.vision.export.read import is_export, read_export
@@ -237,21 +237,23 @@ def soup(results: Results, trust: bool, as_json: bool, **settings: Any) -> None:
     """
     admit_experiment(results, trust=trust, trains_only=True)
     done = tuner.soup(results, **settings)
-    click.echo(json_text(done.as_dict()) if as_json else _table(done))
+    click.echo(format_json(done.as_dict()) if as_json else _format_soup(done))
 
 
-def _table(done: Soup) -> str:
+def _format_soup(done: Soup) -> str:
     names = list(dict.fromkeys([done.objective.metric, *done.chosen.metrics]))
     rows = [("MODEL", *map(str.upper, names), "TRIALS")]
     for each in done.candidates:
-        values = [number(each.metrics[name]) if name in each.metrics else "" for name in names]
-        beyond = "" if done.keeps_limits(each) else ", beyond the limits"
+        values = [
+            format_number(each.metrics[name]) if name in each.metrics else "" for name in names
+        ]
+        beyond = "" if done.is_allowed(each) else ", beyond the limits"
         rows.append((each.kind, *values, " ".join(each.trials) + beyond))
-    lines = [f"{done.name}, calibrated, on the validation split", "", *aligned(rows), ""]
+    lines = [f"{done.name}, calibrated, on the validation split", "", *format_rows(rows), ""]
     lines += [f"trial {trial_id} {why}" for trial_id, why in done.left_out.items()]
     lines.append(f"chosen: {done.chosen.kind}")
     lines += [f"exported to {done.folder}"] if done.folder else []
-    return "\n".join(map(printable, lines))
+    return "\n".join(map(clean_text, lines))
 
 
 @options.group("Search", 6, "tuner weights ls", "tuner weights fetch mobilenet_v3_small")
@@ -269,15 +271,15 @@ def weights() -> None:
 @options.as_json
 def ls(as_json: bool) -> None:
     """List the weights that are here, and those that can be fetched or installed."""
-    from tuner.vision.weights import SOURCE, TERMS, WEIGHTS, hub_folder, timm_files
+    from tuner.vision.weights import SOURCE, TERMS, WEIGHTS, find_hub_folder, find_timm_files
 
-    cached = timm_files()
+    cached = find_timm_files()
     if as_json:
         of_timm = [
             {"name": name, "model": f"timm:{name}", "path": str(path), "here": True}
             for name, path in cached.items()
         ]
-        click.echo(json_text([*(each.row() for each in WEIGHTS), *of_timm]))
+        click.echo(format_json([*(each.build_row() for each in WEIGHTS), *of_timm]))
         return
     rows = [("NAME", "MODEL", "PARAMETERS", "SIZE", "LICENCE", "STATUS")]
     for each in WEIGHTS:
@@ -290,8 +292,8 @@ def ls(as_json: bool) -> None:
     for name, path in cached.items():
         size = f"{path.stat().st_size / 2**20:.1f} MiB"
         rows.append((name, f"timm:{name}", "", size, "", "here"))
-    click.echo("\n".join(aligned(rows)))
-    click.echo(f"folder: {hub_folder()}\nsource: {SOURCE}\nlicence: {TERMS}", err=True)
+    click.echo("\n".join(format_rows(rows)))
+    click.echo(f"folder: {find_hub_folder()}\nsource: {SOURCE}\nlicence: {TERMS}", err=True)
 
 
 @weights.command()
@@ -304,10 +306,10 @@ def fetch(name: str, source: str | None) -> None:
 
     It prints the path of the file.
     """
-    from tuner.vision.weights import SOURCE, weights_named
+    from tuner.vision.weights import SOURCE, find_weights
     from tuner.vision.weights import fetch as fetch_weights
 
-    chosen = weights_named(name)
+    chosen = find_weights(name)
     source = source or SOURCE
     if not chosen.is_here:
         size = f"{chosen.size_mib:.1f} MiB"
@@ -338,70 +340,73 @@ def predict(
     be read are listed at the end, with exit code 3, or 1 if there are no others.
     """
     from tuner.experiment.files import write_file
-    from tuner.vision.datasets._archive import progress_bar
-    from tuner.vision.export.predict import Prediction, image_files, predictions
+    from tuner.vision.datasets._archive import build_progress_bar
+    from tuner.vision.export.predict import Prediction, find_image_files, predict_files
     from tuner.vision.export.read import read_export
 
     if csv_file and as_json:
         raise UsageError("give --csv or --json, not both")
     export = read_export(folder)
     admit_export(export, trust=trust)
-    files = image_files(paths)
+    files = find_image_files(paths)
     done = list[Prediction]()
     top = min(top, len(export.config.classes))
 
-    def readable() -> list[Prediction]:
+    def predict_readable() -> list[Prediction]:
         """The predictions of the files that can be read; `done` then has all."""
-        with redirect_stdout(sys.stderr), progress_bar() as bar:  # what a network prints is no data
-            every = predictions(export, files, top=top, trust_code=True)
+        with (
+            redirect_stdout(sys.stderr),
+            build_progress_bar() as bar,
+        ):  # what a network prints is no data
+            every = predict_files(export, files, top=top, trust_code=True)
             done.extend(bar.track(every, total=len(files), description="Predicting"))
         return [each for each in done if each.fault is None]
 
     def write(partial: Path) -> None:
         with partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-            _write_csv(readable(), top, file)
+            _write_csv(predict_readable(), top, file)
 
     if as_json:
-        shown = [_plain(each) for each in readable()]
+        shown = [_describe_prediction(each) for each in predict_readable()]
         unreadable = [{"file": each.file, "reason": each.fault} for each in done if each.fault]
-        click.echo(json_text({"predictions": shown, "unreadable": unreadable}))
+        click.echo(format_json({"predictions": shown, "unreadable": unreadable}))
     elif csv_file == "-":
-        _write_csv(readable(), top, sys.stdout)
+        _write_csv(predict_readable(), top, sys.stdout)
     elif csv_file:
         write_file(Path(csv_file).expanduser(), write)
         click.echo(csv_file)
     else:
-        rows = [_columns(top), *(_cells(each, ".4f") for each in readable())]
-        click.echo("\n".join(aligned([[*map(printable, row)] for row in rows])))
-    return _exit_code(done)
+        rows = [_list_columns(top), *(_format_cells(each, ".4f") for each in predict_readable())]
+        click.echo("\n".join(format_rows([[*map(clean_text, row)] for row in rows])))
+    return _report_unreadable(done)
 
 
-def _exit_code(done: Sequence[Prediction]) -> int:
+def _report_unreadable(done: Sequence[Prediction]) -> int:
     """The exit code, after a list of the files that cannot be read."""
-    faults = [f"  {printable(f'{each.file}: {each.fault}')}" for each in done if each.fault]
+    faults = [f"  {clean_text(f'{each.file}: {each.fault}')}" for each in done if each.fault]
     if not faults:
         return 0
-    head = f"{len(faults):,} of {amount_of(len(done), 'file')} cannot be read:"
+    head = f"{len(faults):,} of {format_amount(len(done), 'file')} cannot be read:"
     click.echo("\n".join([head, *faults]), err=True)
     return SOME_FAILED if len(faults) < len(done) else DataError.exit_code
 
 
-def _columns(top: int) -> list[str]:
+def _list_columns(top: int) -> list[str]:
     numbers = ["", *range(2, top + 1)]
     return ["file", *(f"{name}{number}" for number in numbers for name in ("label", "probability"))]
 
 
-def _cells(prediction: Prediction, precision: str) -> list[str]:
+def _format_cells(prediction: Prediction, precision: str) -> list[str]:
     return [prediction.file, *chain(*((label, f"{p:{precision}}") for label, p in prediction.top))]
 
 
-def _plain(prediction: Prediction) -> dict[str, Any]:
+def _describe_prediction(prediction: Prediction) -> dict[str, Any]:
     top = [{"label": label, "probability": p} for label, p in prediction.top]
     return {"file": prediction.file, **top[0], "top": top}
 
 
 def _write_csv(predictions: Iterable[Prediction], top: int, file: IO[str]) -> None:
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(_columns(top))
+    writer.writerow(_list_columns(top))
     for prediction in predictions:
-        writer.writerow(map(no_formula, _cells(prediction, ".9g")))
+        writer.writerow(map(escape_formula, _format_cells(prediction, ".9g")))

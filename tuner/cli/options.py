@@ -13,7 +13,7 @@ import click
 
 import tuner
 from tuner.places import LOCAL
-from tuner.wording import seconds
+from tuner.wording import parse_duration
 
 Section = Literal["Search", "Look", "Explain", "Hand over", "Keep", "Cluster"]  # in this order
 
@@ -59,12 +59,12 @@ def group(section: Section, order: int, *examples: str) -> Callable[[Callable[..
 def duration(value: str | float) -> float:
     """Seconds, from `90`, `90s`, `10m` or `1h30m`."""
     try:
-        return seconds(value) if isinstance(value, str) else value
+        return parse_duration(value) if isinstance(value, str) else value
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
 
-def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _combine_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def apply(function: Any) -> Any:
         for option in reversed(options):
             function = option(function)
@@ -84,13 +84,13 @@ def count(
 
 
 def where(example: str) -> Callable[[Any], Any]:
-    """An option for an expression that chooses rows, as `listing.arranged` reads it."""
+    """An option for an expression that chooses rows, as `listing.select_rows` reads it."""
     return click.option(
         "--where", metavar="EXPR", help=f"Show only those for which EXPR holds: {example}."
     )
 
 
-def _searchers() -> str:
+def _list_searchers() -> str:
     """The strategies that ship; listed without `tuner.spec`, whose import would slow the help."""
     modules = pkgutil.iter_modules(import_module("tuner.search.searchers").__path__)
     return ", ".join(sorted(module.name for module in modules if module.name[0] != "_"))
@@ -107,7 +107,7 @@ class _Setting(NamedTuple):
 
 _SETTINGS = {
     "search": _Setting(
-        "search.strategy", f"The search strategy: {_searchers()}, or a module of your own."
+        "search.strategy", f"The search strategy: {_list_searchers()}, or a module of your own."
     ),
     "scheduler": _Setting(
         "scheduler.name",
@@ -167,7 +167,7 @@ _SETTINGS = {
 }
 
 
-def _setting(flag: str) -> Callable[[Any], Any]:
+def _build_option(flag: str) -> Callable[[Any], Any]:
     _, help, metavar, kind = _SETTINGS[flag]
     if kind is bool:
         return click.option(f"--{flag}/--no-{flag}", default=None, help=help)
@@ -177,7 +177,7 @@ def _setting(flag: str) -> Callable[[Any], Any]:
 
 
 storage, max_concurrent, notify, cpus, gpus = map(
-    _setting, ("storage", "max-concurrent", "notify", "cpus", "gpus")
+    _build_option, ("storage", "max-concurrent", "notify", "cpus", "gpus")
 )
 address = click.option(
     "--address",
@@ -197,7 +197,7 @@ evaluate = click.option(
     default=True,
     help="Whether to measure the best trial on the test split at the end.  [default: evaluate]",
 )
-optional_spec = _all_of(
+optional_spec = _combine_options(
     click.argument("experiment", required=False),
     click.option(
         "--like",
@@ -212,10 +212,10 @@ optional_spec = _all_of(
         help="Train by this command, in place of EXPERIMENT or of its trainable: any script, as in "
         "'python train.py --lr {lr}'.",
     ),
-    *map(_setting, _SETTINGS),
+    *map(_build_option, _SETTINGS),
 )
-spec = _all_of(optional_spec, address)
-sort = _all_of(
+spec = _combine_options(optional_spec, address)
+sort = _combine_options(
     click.option("--sort", metavar="COLUMN", help="Sort by this column, ascending."),
     click.option("--reverse", is_flag=True, help="Reverse the order."),
 )
@@ -227,17 +227,17 @@ trust = click.option(
     help="Run the code that a folder names without asking.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-storage_and_json = _all_of(storage, as_json)
+storage_and_json = _combine_options(storage, as_json)
 
 
 def experiment(function: Callable[..., Any]) -> Any:
     """The argument NAME and --storage, in place of which the command gets the `results`."""
 
     @wraps(function)
-    def with_results(name: str, storage: str | None, **others: Any) -> Any:
+    def load_and_run(name: str, storage: str | None, **others: Any) -> Any:
         return function(results=tuner.load_results(name, storage), **others)
 
-    return _all_of(click.argument("name"), storage)(with_results)
+    return _combine_options(click.argument("name"), storage)(load_and_run)
 
 
 trial = click.option(
@@ -261,7 +261,7 @@ dashboard = click.option(
 )
 
 
-def assignments_of(flags: Mapping[str, Any]) -> list[str]:
+def list_assignments(flags: Mapping[str, Any]) -> list[str]:
     """The flags of `spec` that were set, as KEY=VALUE: all values are read in one way."""
     values = {each.path: flags.get(flag.replace("-", "_")) for flag, each in _SETTINGS.items()}
     return [f"{path}={json.dumps(v)}" for path, v in values.items() if v not in (None, ())]

@@ -13,7 +13,7 @@ import click
 
 from tuner import process
 from tuner.errors import NoUsableTrialError
-from tuner.wording import printable
+from tuner.wording import clean_text
 
 if TYPE_CHECKING:
     from tuner.experiment.results.confirmation import Confirmation
@@ -24,14 +24,14 @@ _LOOK_S = 0.2  # between looks at the journal
 SOME_FAILED = 3  # the exit code of a search that is done, except some trials
 
 
-def json_text(document: object) -> str:
+def format_json(document: object) -> str:
     """The one document that --json promises on stdout, or a part of it."""
     # JSON leaves one control character as it is
     return json.dumps(document, indent=2).replace("\x7f", "\\u007f")
 
 
 def warn(text: str) -> None:
-    click.echo(printable(text), err=True)
+    click.echo(clean_text(text), err=True)
 
 
 def print_outcome(
@@ -41,16 +41,16 @@ def print_outcome(
 
     refit: of its best trial, whose model is then the one that is measured.
     """
-    from tuner.experiment.results.confirmation import confirmation_of
-    from tuner.experiment.results.statistics import with_interval
-    from tuner.reporting.experiment_text import summary
+    from tuner.experiment.results.confirmation import find_confirmation
+    from tuner.experiment.results.statistics import describe_test
+    from tuner.reporting.experiment_text import format_summary
 
-    if results.is_confirmation and (confirmation := confirmation_of(results)):
+    if results.is_confirmation and (confirmation := find_confirmation(results)):
         return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
     try:
         chosen = refit or results
         test = _test_metrics(chosen, chosen.get_best_trial().trial_id, evaluate=evaluate)
-        code = exit_code(results)
+        code = choose_exit_code(results)
     except NoUsableTrialError as error:
         shown = "" if as_json else results.why_failed  # by the summary
         click.echo(f"error: {str(error).removesuffix(shown)}", err=True)
@@ -58,24 +58,24 @@ def print_outcome(
         code = error.exit_code
     if as_json:
         named = {"refit": refit.name} if refit else {}
-        click.echo(json_text({**results.show(), **named, "test": with_interval(test)}))
+        click.echo(format_json({**results.show(), **named, "test": describe_test(test)}))
     else:
-        click.echo(summary(results, test, refit=refit.name if refit else None))
+        click.echo(format_summary(results, test, refit=refit.name if refit else None))
     return code
 
 
 def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: bool) -> int:
     """Print the result of a confirmation; returns the exit code."""
-    from tuner.experiment.results.statistics import with_interval
-    from tuner.reporting.comparison_text import confirmation_text
+    from tuner.experiment.results.statistics import describe_test
+    from tuner.reporting.comparison_text import format_confirmation
 
     results = confirmation.results
     test = _test_metrics(results, confirmation.trial.trial_id, evaluate=evaluate)
     if as_json:
-        click.echo(json_text({**confirmation.as_dict(), "test": with_interval(test)}))
+        click.echo(format_json({**confirmation.as_dict(), "test": describe_test(test)}))
     else:
-        click.echo(confirmation_text(confirmation, test))
-    return exit_code(results)
+        click.echo(format_confirmation(confirmation, test))
+    return choose_exit_code(results)
 
 
 def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[str, Any] | None:
@@ -97,7 +97,7 @@ def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[st
 
 
 @contextmanager
-def loading_evaluation(spec: ExperimentSpec, *, evaluate: bool) -> Iterator[None]:
+def preload_evaluation(spec: ExperimentSpec, *, evaluate: bool) -> Iterator[None]:
     """Within it, while the trials of `spec` run, this loads what `print_outcome` measures with.
 
     It begins with the first report: until then each core has the trials' own imports to do.
@@ -106,22 +106,22 @@ def loading_evaluation(spec: ExperimentSpec, *, evaluate: bool) -> Iterator[None
         yield
         return
     from tuner.experiment.events import CHECKPOINT, RESULT, TRIAL_ENDED
-    from tuner.experiment.reading import last_event
+    from tuner.experiment.reading import read_last_event
     from tuner.spec.loading import load_trainable
 
     def load(over: threading.Event) -> None:
         while not over.wait(_LOOK_S):
-            newest = last_event(spec.folder)
+            newest = read_last_event(spec.folder)
             if newest and newest["event"] in (RESULT, CHECKPOINT, TRIAL_ENDED):
                 import_module("tuner.vision.export.evaluate")
                 load_trainable(spec.trainable)
                 return
 
-    with process.running(load):
+    with process.run_in_thread(load):
         yield
 
 
-def exit_code(results: Results) -> int:
+def choose_exit_code(results: Results) -> int:
     if not results.ranked:
         return NoUsableTrialError.exit_code
     return SOME_FAILED if results.counts["failed"] else 0

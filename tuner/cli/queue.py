@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import options
-from tuner.cli.printing import SOME_FAILED, json_text, warn
+from tuner.cli.printing import SOME_FAILED, format_json, warn
 from tuner.errors import UsageError
 from tuner.places import LOCAL
-from tuner.wording import aligned, moment, printable
+from tuner.wording import clean_text, format_rows, format_time
 
 if TYPE_CHECKING:
     from tuner.service.queue.entries import Queue
@@ -47,16 +47,16 @@ def add(user: str | None, trust: bool, **flags: Any) -> None:
     directory. With an --address other than local, nothing is checked against this machine.
     """
     from tuner.cli.validate import resolve
-    from tuner.experiment.events import this_user
-    from tuner.service.queue.entries import entry_of
+    from tuner.experiment.events import find_user_name
+    from tuner.service.queue.entries import build_entry
 
     waiting = _queue(flags["storage"])
     paths = list(sys.path)
     spec, _ = resolve(flags, trust=trust)
     is_named = flags["name"] or any(each.startswith("name=") for each in flags["assignments"])
-    entry = entry_of(
+    entry = build_entry(
         spec,
-        user=user or this_user() or str(os.getuid()),
+        user=user or find_user_name() or str(os.getuid()),
         directory=os.getcwd(),
         paths=[path for path in sys.path if path not in (*paths, os.getcwd())],
     )
@@ -67,17 +67,17 @@ def add(user: str | None, trust: bool, **flags: Any) -> None:
 @options.storage_and_json
 def ls(storage: str | None, as_json: bool) -> None:
     """List the searches in the queue, the oldest first."""
-    statuses = _queue(storage).statuses()
+    statuses = _queue(storage).list_statuses()
     if as_json:
-        click.echo(json_text([status.as_dict() for status in statuses]))
+        click.echo(format_json([status.as_dict() for status in statuses]))
         return
     rows = [["NAME", "USER", "STATUS", "ADDED", ""]]
     for status in statuses:
         entry = status.entry
         reason = status.ended.reason if status.ended else ""
-        cells = (entry.name, entry.user, status.status, moment(entry.added), reason)
-        rows.append([*map(printable, cells)])
-    click.echo("\n".join(aligned(rows)) if statuses else "the queue is empty")
+        cells = (entry.name, entry.user, status.status, format_time(entry.added), reason)
+        rows.append([*map(clean_text, cells)])
+    click.echo("\n".join(format_rows(rows)) if statuses else "the queue is empty")
 
 
 @queue.command()
@@ -91,7 +91,7 @@ def rm(names: tuple[str, ...], storage: str | None) -> None:
     waiting = _queue(storage)
     for name in names:
         waiting.remove(name, warn=warn)
-        click.echo(f"removed {printable(name)} from the queue")
+        click.echo(f"removed {clean_text(name)} from the queue")
 
 
 @queue.command()
@@ -114,11 +114,14 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
     """
     from tuner.cluster import connect as cluster
     from tuner.service.queue.runner import Runner, Terms
-    from tuner.service.queue.shares import capacity_of
+    from tuner.service.queue.shares import measure_capacity
 
-    terms = Terms(at_once, dict(map(_weight, share)), address)
+    terms = Terms(at_once, dict(map(_parse_weight, share)), address)
     runner = Runner(
-        _queue(storage), terms, capacity=lambda gpus: capacity_of(address, gpus=gpus), notify=warn
+        _queue(storage),
+        terms,
+        capacity=lambda gpus: measure_capacity(address, gpus=gpus),
+        notify=warn,
     )
     with nullcontext() if address == LOCAL else cluster.connect(address):
         runner.run(stay=stay)
@@ -126,13 +129,13 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
 
 
 def _queue(storage: str | None) -> Queue:
-    from tuner.places import default_storage
+    from tuner.places import find_default_storage
     from tuner.service.queue.entries import Queue
 
-    return Queue(storage or default_storage())
+    return Queue(storage or find_default_storage())
 
 
-def _weight(text: str) -> tuple[str, float]:
+def _parse_weight(text: str) -> tuple[str, float]:
     user, _, weight = text.partition("=")
     try:
         number = float(weight)

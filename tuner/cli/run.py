@@ -10,7 +10,7 @@ import click
 import tuner
 from tuner.cli import options
 from tuner.cli.consent import admit_experiment
-from tuner.cli.printing import exit_code, loading_evaluation, print_outcome, warn
+from tuner.cli.printing import choose_exit_code, preload_evaluation, print_outcome, warn
 from tuner.cli.validate import print_plan, resolve
 from tuner.errors import NameTakenError
 from tuner.places import LOCAL
@@ -60,9 +60,9 @@ def run(
 
     KEY=VALUE sets any key of the spec; `tuner spec` explains them all.
     """
-    from tuner.reporting.plan_text import begin_text
+    from tuner.reporting.plan_text import format_start_banner
     from tuner.spec.code import refuse_elsewhere
-    from tuner.spec.plan import warnings_of
+    from tuner.spec.plan import list_warnings
 
     address: str = flags["address"]
     spec, source = resolve(flags, trust=trust)
@@ -70,37 +70,37 @@ def run(
         print_plan(spec, source, address, as_json)
         return 0
     refuse_elsewhere(spec.trainable)
-    _warn(warnings_of(spec, here=address == LOCAL))
-    for hint in spec.declaration.hints(spec):
+    _warn(list_warnings(spec, here=address == LOCAL))
+    for hint in spec.declaration.list_hints(spec):
         warn(f"hint: {hint}")
     _warn(spec.pin_data())  # before any Ray starts: images may turn out to be unreadable
-    warn(begin_text(spec))
+    warn(format_start_banner(spec))
     from tuner.cluster import connect as cluster
 
     with cluster.connect(address, spec=spec):
-        cluster.await_room(spec.resources, wait_for_resources)
+        cluster.wait_for_room(spec.resources, wait_for_resources)
         while True:
             try:
-                with loading_evaluation(spec, evaluate=evaluate):
+                with preload_evaluation(spec, evaluate=evaluate):
                     results = tuner.run_experiment(spec)
                 break
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
                 spec, source = resolve(flags, trust=True)
-        refit = _refit(results, address)
+        refit = _refit_best(results, address)
     return print_outcome(results, refit, evaluate=evaluate, as_json=as_json)
 
 
-def _refit(results: Results, address: str) -> Results | None:
+def _refit_best(results: Results, address: str) -> Results | None:
     """Refit the best trial on the Ray at `address`, where the spec wants that."""
-    from tuner.experiment.results.confirmation import awaits_refit
-    from tuner.reporting.experiment_text import resume_with
-    from tuner.search.retraining import refit_at_end
+    from tuner.experiment.results.confirmation import should_refit
+    from tuner.reporting.experiment_text import format_resume_command
+    from tuner.search.retraining import run_requested_refit
 
-    if awaits_refit(results):
+    if should_refit(results):
         warn("training the best config on training and validation images")
-    refit = refit_at_end(results, address=address)
-    if refit is None and awaits_refit(results):
-        go_on = resume_with(results.folder, results.spec.trainable)
+    refit = run_requested_refit(results, address=address)
+    if refit is None and should_refit(results):
+        go_on = format_resume_command(results.folder, results.spec.trainable)
         why = "the refit has not come to its end, so the best trial stays the model"
         warn(f"warning: {why}; go on with: {go_on}")
     return refit
@@ -155,38 +155,38 @@ def resume(
     would give the recorded trials another meaning is refused.
     """
     from tuner.cluster import connect as cluster
-    from tuner.experiment.results.confirmation import awaits_refit, refit_of
+    from tuner.experiment.results.confirmation import find_refit, should_refit
     from tuner.experiment.results.described import Described
     from tuner.experiment.storage import find_experiment
-    from tuner.search.resuming import Extension, finished, trainable_of
+    from tuner.search.resuming import Extension, load_if_finished, resolve_trainable
     from tuner.spec.code import refuse_elsewhere
     from tuner.spec.retired import refuse_retired
-    from tuner.spec.text import assigned
+    from tuner.spec.text import parse_assignments
 
     before = Described(find_experiment(name, storage))
     refuse_elsewhere(before.spec.trainable)
     refuse_retired(before.document["spec"], f"the resume of {before.name}")
-    settings = dict(assigned(changes))
+    settings = dict(parse_assignments(changes))
     if max_concurrent is not None:
         settings["max_concurrent"] = max_concurrent
     more = Extension(add_samples or 0, time_budget, changes=settings, **extension)
-    results = finished(before.folder, more)
-    if results and not awaits_refit(results):
-        from tuner.reporting.experiment_text import nothing_left
+    results = load_if_finished(before.folder, more)
+    if results and not should_refit(results):
+        from tuner.reporting.experiment_text import explain_completion
 
-        click.echo(nothing_left(results), err=as_json)
+        click.echo(explain_completion(results), err=as_json)
         if as_json:
             if evaluate:
                 admit_experiment(before, trust=trust)
-            refit = refit_of(results)
+            refit = find_refit(results)
             return print_outcome(results, refit, evaluate=evaluate, as_json=True)
-        return exit_code(results)
-    trainable_of(before.spec.trainable, None, before.folder)  # refused before Ray is started
+        return choose_exit_code(results)
+    resolve_trainable(before.spec.trainable, None, before.folder)  # refused before Ray is started
     admit_experiment(before, trust=trust)
     spec = before.spec
     with cluster.connect(address, spec=spec):
-        cluster.await_room(spec.resources, wait_for_resources)
-        with loading_evaluation(spec, evaluate=evaluate):
+        cluster.wait_for_room(spec.resources, wait_for_resources)
+        with preload_evaluation(spec, evaluate=evaluate):
             results = tuner.resume_experiment(before.folder, more=more)
-        refit = _refit(results, address)
+        refit = _refit_best(results, address)
     return print_outcome(results, refit, evaluate=evaluate, as_json=as_json)

@@ -11,7 +11,7 @@ import click
 
 from tuner.cli import options
 from tuner.errors import UsageError
-from tuner.wording import install
+from tuner.wording import suggest_install
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -72,7 +72,7 @@ def serve(storage: str | None, **settings: Any) -> None:
     limits = {key: settings.pop(key) for key in ("trials", "time_budget_s")}
     agents = {key: most for key, most in limits.items() if most is not None}
     if not (has_mcp := find_spec("mcp") is not None):
-        click.echo(f"/mcp is off, since it needs a package: {install('serve')}", err=True)
+        click.echo(f"/mcp is off, since it needs a package: {suggest_install('serve')}", err=True)
     settings["agents"] = agents if has_mcp else None
     run(storage, notify=lambda url, port: click.echo(url), **settings)
 
@@ -88,14 +88,14 @@ def tensorboard(names: tuple[str, ...], port: int, storage: str | None) -> int:
     """
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.results.described import Described
-    from tuner.experiment.storage import experiment_folders, find_experiment, storage_folder
-    from tuner.places import shown
+    from tuner.experiment.storage import find_experiment, find_experiment_folders, resolve_storage
+    from tuner.places import format_path
     from tuner.reporting.tensorboard_server import serve
 
     def find() -> list[ExperimentFolder]:
-        return [ExperimentFolder(folder) for folder in sorted(experiment_folders(storage))]
+        return [ExperimentFolder(folder) for folder in sorted(find_experiment_folders(storage))]
 
     experiments = [Described(find_experiment(name, storage)).files for name in names] or find()
     if not experiments:
-        raise UsageError(f"no experiments in {shown(storage_folder(storage))} yet")
+        raise UsageError(f"no experiments in {format_path(resolve_storage(storage))} yet")
     return serve(experiments, port=port, find=None if names else find)

@@ -10,10 +10,10 @@ import click
 
 from tuner.cli import options
 from tuner.cli.consent import admit
-from tuner.cli.printing import json_text
+from tuner.cli.printing import format_json
 from tuner.errors import UsageError
 from tuner.places import LOCAL
-from tuner.wording import printable
+from tuner.wording import clean_text
 
 if TYPE_CHECKING:
     from tuner.spec.validation import ValidatedSpec
@@ -57,7 +57,7 @@ def resolve(flags: dict[str, Any], *, trust: bool) -> tuple[ValidatedSpec, str]:
     from tuner.experiment.storage import find_experiment
     from tuner.spec.validation import Machine
 
-    experiment, assignments = named_experiment(flags)
+    experiment, assignments = split_arguments(flags)
     if like := flags["like"]:
         folder = ExperimentFolder(find_experiment(like, flags["storage"]))
         folder.refresh()
@@ -67,22 +67,22 @@ def resolve(flags: dict[str, Any], *, trust: bool) -> tuple[ValidatedSpec, str]:
         raise UsageError("give EXPERIMENT, --command TEXT or --like NAME")
     spec, source = resolve_spec(
         experiment,
-        [*options.assignments_of(flags), *assignments],
+        [*options.list_assignments(flags), *assignments],
         command=flags["command"],
-        machine=Machine.here() if flags["address"] == LOCAL else None,
+        machine=Machine.detect() if flags["address"] == LOCAL else None,
         admit=partial(admit, trust=trust),
     )
     if spec.warm_start:
-        from tuner.search.warm_start import warm_start_of
+        from tuner.search.warm_start import build_warm_start
 
-        if warm_start := warm_start_of(spec):  # raises if it cannot work, before anything starts
+        if warm_start := build_warm_start(spec):  # raises if it cannot work, before anything starts
             for note in warm_start.notes:
-                click.echo(printable(f"warm start: {note}"), err=True)
-            spec.leave_out(warm_start.left_out(spec.search))
+                click.echo(clean_text(f"warm start: {note}"), err=True)
+            spec.set_excluded_count(warm_start.count_skipped(spec.search))
     return spec, source
 
 
-def named_experiment(flags: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
+def split_arguments(flags: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
     """EXPERIMENT or None, and all KEY=VALUEs: the first argument may be one beside other sources.
 
     Raises UsageError for an EXPERIMENT beside --like or --resume.
@@ -107,12 +107,12 @@ def print_plan(
     Images are decoded, as a search does before it starts, unless that may take a download.
     summary: also what its networks consist of.
     """
-    from tuner.reporting.plan_text import plan_text
-    from tuner.spec.plan import plan_of
+    from tuner.reporting.plan_text import format_plan
+    from tuner.spec.plan import build_plan
 
     here = address == LOCAL
     doubts = spec.pin_data(download=False)
-    plan = plan_of(spec, here=here)
+    plan = build_plan(spec, here=here)
     plan["notes"] += doubts
     if summary:
         plan["networks"] = spec.declaration.summaries(spec)
@@ -120,9 +120,9 @@ def print_plan(
         from tuner.cluster import connect as cluster
 
         with cluster.connect(address, spec=spec):
-            plan |= cluster.plan(spec)
+            plan |= cluster.describe_plan(spec)
     shown = {"spec": spec.model_dump(mode="json"), **plan}
-    click.echo(json_text(shown) if as_json else plan_text(spec, plan, source))
+    click.echo(format_json(shown) if as_json else format_plan(spec, plan, source))
 
 
 @options.command("Search", 6, "tuner spec search.space", "tuner spec max_t")
@@ -132,9 +132,9 @@ def spec(key: str | None) -> None:
 
     KEY is a section, such as search.space, or a single key, such as scheduler.max_t.
     """
-    from tuner.reporting.reference import part, reference
+    from tuner.reporting.reference import find_section, render_reference
 
-    click.echo(reference() if key is None else part(key))
+    click.echo(render_reference() if key is None else find_section(key))
 
 
 @options.command(
@@ -151,15 +151,15 @@ def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
     It looks at versions, memory, disk, GPUs and the storage. Exit code 1 says that something has to
     be mended.
     """
-    from tuner.reporting.doctor import examine
+    from tuner.reporting.doctor import check_setup
 
-    findings = examine(storage, address)
+    findings = check_setup(storage, address)
     broken = any(finding.level == "broken" for finding in findings)
     if as_json:
         plain = [asdict(finding) for finding in findings]
-        click.echo(json_text({"ok": not broken, "findings": plain}))
+        click.echo(format_json({"ok": not broken, "findings": plain}))
     else:
-        from tuner.reporting.tables import findings_text
+        from tuner.reporting.tables import format_findings
 
-        click.echo(findings_text(findings))
+        click.echo(format_findings(findings))
     return int(broken)

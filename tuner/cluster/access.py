@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tuner import ray_compat
-from tuner.trial.context import interface_variables
+from tuner.trial.context import build_interface_variables
 
 AUTH_MODE = "RAY_AUTH_MODE"
 TOKEN = "RAY_AUTH_TOKEN"
@@ -29,7 +29,7 @@ _SET_IT = f"set {TOKEN_PATH} to its file, or {TOKEN}; `ray get-auth-token` on th
 Changes = Mapping[str, str | None]  # to environment variables; None: not to be set
 
 
-def for_local_ray(folder: Path) -> Changes:
+def create_local_environment(folder: Path) -> Changes:
     """The environment of a local Ray, with a new token in `folder`.
 
     A RAY_AUTH_MODE that the user has set stays. Raises FileExistsError if there is a token.
@@ -43,40 +43,40 @@ def for_local_ray(folder: Path) -> Changes:
         TOKEN: None,  # it would win over the file, and is another cluster's
         TOKEN_PATH: str(token),
         ray_compat.CLUSTERS: "0",
-        **{n: os.environ.get(n, name) for n, name in interface_variables(loopback).items()},
+        **{n: os.environ.get(n, name) for n, name in build_interface_variables(loopback).items()},
     }
 
 
-def for_joining() -> Changes:
+def create_join_environment() -> Changes:
     """The environment to join a running cluster: with the token of this user, if there is one."""
-    has_token = os.environ.get(TOKEN) or os.environ.get(TOKEN_PATH) or _token_file().is_file()
+    has_token = os.environ.get(TOKEN) or os.environ.get(TOKEN_PATH) or _find_token_file().is_file()
     return {AUTH_MODE: "token"} if has_token and AUTH_MODE not in os.environ else {}
 
 
-def token_problem() -> str | None:
+def find_token_problem() -> str | None:
     """Why the user's token cannot be used, and what to do, or None."""
     if os.environ.get(AUTH_MODE) != "token" or os.environ.get(TOKEN):
         return None
     with suppress(OSError):
-        if _token_file().read_bytes().strip():
+        if _find_token_file().read_bytes().strip():
             return None
-    return f"{AUTH_MODE}=token, but there is no token in {_token_file()}: {_SET_IT}"
+    return f"{AUTH_MODE}=token, but there is no token in {_find_token_file()}: {_SET_IT}"
 
 
-def refusal() -> str:
+def describe_refusal() -> str:
     """Why a cluster refuses this user, and what to do: a clause that follows the cluster's name."""
     if os.environ.get(AUTH_MODE) == "token":
-        source = TOKEN if os.environ.get(TOKEN) else _token_file()
+        source = TOKEN if os.environ.get(TOKEN) else _find_token_file()
         return f"has another token than that of {source}: {_SET_IT}"
     return f"asks for a token, and none was shown: {_SET_IT}, and do not set {AUTH_MODE}"
 
 
-def _token_file() -> Path:
+def _find_token_file() -> Path:
     return Path(os.environ.get(TOKEN_PATH) or Path.home() / ".ray" / "auth_token")
 
 
 @contextmanager
-def environment(changes: Changes) -> Iterator[None]:
+def set_environment(changes: Changes) -> Iterator[None]:
     """`os.environ` with `changes` for as long as the context lasts, and Ray's view of it."""
     before = {name: os.environ.get(name) for name in changes}
     _set(changes)

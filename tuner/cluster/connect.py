@@ -18,27 +18,27 @@ from typing import Any
 
 from tuner import process, ray_compat
 from tuner.cluster import access, head, preflight
-from tuner.cluster.local_ray import exit_process, local_ray
+from tuner.cluster.local_ray import exit_process, start_local_ray
 from tuner.cluster.nodes import (
     PATIENCE_S,
     POLL_S,
     Node,
     Room,
-    capacity,
+    build_node_task,
+    compute_capacity,
+    describe_fit,
+    describe_misfit,
     has_autoscaler,
     list_nodes,
-    plan_on,
-    remote_on,
-    resources_requested,
+    request_resources,
     run_on_each,
-    too_large,
 )
 from tuner.errors import UsageError, translate_error
-from tuner.places import LOCAL, local
-from tuner.spec.declaration import declaration_of
+from tuner.places import LOCAL, find_local_folder
+from tuner.spec.declaration import load_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
-from tuner.wording import duration
+from tuner.wording import format_duration
 
 _LOCAL_NODE_S = 20.0
 
@@ -52,19 +52,19 @@ class Cluster:
     scratch: str | None = None  # the temporary folder of the Ray that this process has started
     nodes = staticmethod(list_nodes)
     run = staticmethod(run_on_each)
-    start = staticmethod(remote_on)
-    requested = staticmethod(resources_requested)
+    start = staticmethod(build_node_task)
+    requested = staticmethod(request_resources)
 
     def is_joined(self) -> bool:
         """Whether this process is connected to a Ray that it has not started itself."""
         return is_connected() and self.scratch is None
 
-    def driver(self) -> str:
+    def find_driver(self) -> str:
         import ray
 
         return str(ray.get_runtime_context().get_node_id())
 
-    def slots(self, resources: Resources) -> int:
+    def count_slots(self, resources: Resources) -> int:
         """How many trials of these resources it can run at once.
 
         Raises UsageError if not a single one fits: it would wait for ever.
@@ -75,9 +75,9 @@ class Cluster:
             if self.is_joined() or any(n.cpus for n in nodes) or time.monotonic() > deadline:
                 break
             time.sleep(0.02)  # a Ray of our own that has just begun may not know of its node yet
-        fits = capacity(resources, nodes).trials
+        fits = compute_capacity(resources, nodes).trials
         if fits < 1:
-            raise UsageError(too_large(resources, nodes))
+            raise UsageError(describe_misfit(resources, nodes))
         return fits
 
     def admit(self, spec: ExperimentSpec) -> None:
@@ -86,16 +86,16 @@ class Cluster:
         Each node of a joined cluster must share the storage and find the trainable, and gets the
         data set. Raises UsageError, and DataError if the data set is unavailable.
         """
-        self.slots(spec.resources)
+        self.count_slots(spec.resources)
         nodes = self.nodes()
         self._refuse_unfit(spec, nodes)
         if self._is_spread(nodes):
-            for data in declaration_of(spec.trainable).node_data(spec):
-                preflight.distribute(
-                    nodes, data, driver=self.driver(), run=self.run, start=self.start
+            for data in load_declaration(spec.trainable).node_data(spec):
+                preflight.distribute_data(
+                    nodes, data, driver=self.find_driver(), run=self.run, start=self.start
                 )
 
-    def await_room(
+    def wait_for_room(
         self, resources: Resources, patience_s: float | None, *, poll_s: float = POLL_S
     ) -> None:
         """Wait until a trial of `resources` fits on the cluster; a local Ray returns at once.
@@ -103,51 +103,54 @@ class Cluster:
         If none fits, this requests nodes and waits for `patience_s`. None: PATIENCE_S if the
         cluster autoscales, otherwise no wait. Raises UsageError if no trial fits by then.
         """
-        if not self.is_joined() or capacity(resources, now := self.nodes()).trials:
+        if not self.is_joined() or compute_capacity(resources, now := self.nodes()).trials:
             return
-        autoscales = self.autoscales(now)
-        lacks = too_large(resources, now)
+        autoscales = self.can_autoscale(now)
+        lacks = describe_misfit(resources, now)
         if patience_s is None:
             patience_s = PATIENCE_S if autoscales else 0
         do = "ask for less (--cpus, --gpus, --workers), add nodes, or give --wait-for-resources 10m"
         if not patience_s:
             raise UsageError(f"{lacks}; it does not autoscale: {do}")
         how = "the cluster autoscales" if autoscales else "until nodes are added"
-        preflight.notify(f"{lacks}; waiting up to {duration(patience_s)}: {how}")
+        preflight.notify(f"{lacks}; waiting up to {format_duration(patience_s)}: {how}")
         deadline = time.monotonic() + patience_s
         with self.requested(resources):
-            while not capacity(resources, now := self.nodes()).trials:
+            while not compute_capacity(resources, now := self.nodes()).trials:
                 if time.monotonic() > deadline:
-                    lacks = too_large(resources, now)
-                    raise UsageError(f"after {duration(patience_s)} still {lacks}: {do}")
+                    lacks = describe_misfit(resources, now)
+                    raise UsageError(f"after {format_duration(patience_s)} still {lacks}: {do}")
                 time.sleep(poll_s)
 
-    def autoscales(self, nodes: list[Node]) -> bool:
+    def can_autoscale(self, nodes: list[Node]) -> bool:
         replies = self.run([node for node in nodes if node.is_head], has_autoscaler)
         return any(reply.value for reply in replies)
 
-    def room(self, spec: ExperimentSpec) -> Room:
+    def track_room(self, spec: ExperimentSpec) -> Room:
         """How many trials of `spec` may be live as nodes come and go; new ones get the data set."""
-        needed = declaration_of(spec.trainable).node_data(spec)
+        needed = load_declaration(spec.trainable).node_data(spec)
 
-        def on_join(new: list[Node], others: list[Node]) -> None:
+        def send_data(new: list[Node], others: list[Node]) -> None:
             for data in needed:
                 preflight.send_to_new(new, others, data, start=self.start)
 
         return Room(
-            spec.resources, nodes=self.nodes, grows=self.autoscales(self.nodes()), on_join=on_join
+            spec.resources,
+            nodes=self.nodes,
+            grows=self.can_autoscale(self.nodes()),
+            on_join=send_data,
         )
 
-    def plan(self, spec: ExperimentSpec) -> dict[str, Any]:
-        """The result of `nodes.plan_on` for the joined cluster, after a check of its nodes.
+    def describe_plan(self, spec: ExperimentSpec) -> dict[str, Any]:
+        """The result of `nodes.describe_fit` for the joined cluster, after a check of its nodes.
 
         Raises UsageError as `admit` does. If the cluster autoscales, no trial needs to fit yet.
         """
         nodes = self.nodes()
-        if not capacity(spec.resources, nodes).trials and not self.autoscales(nodes):
-            raise UsageError(too_large(spec.resources, nodes))
+        if not compute_capacity(spec.resources, nodes).trials and not self.can_autoscale(nodes):
+            raise UsageError(describe_misfit(spec.resources, nodes))
         self._refuse_unfit(spec, nodes)
-        return plan_on(spec, nodes)
+        return describe_fit(spec, nodes)
 
     def _refuse_unfit(self, spec: ExperimentSpec, nodes: list[Node]) -> None:
         if self._is_spread(nodes):
@@ -157,19 +160,19 @@ class Cluster:
     def _is_spread(self, nodes: list[Node]) -> bool:
         if not self.is_joined():
             return False
-        driver = self.driver()
+        driver = self.find_driver()
         return any(node.cpus and node.node_id != driver for node in nodes)
 
 
 _connected = Cluster()
 
 is_joined = _connected.is_joined
-slots = _connected.slots
+count_slots = _connected.count_slots
 admit = _connected.admit
-await_room = _connected.await_room
-room = _connected.room
-plan = _connected.plan
-driver = _connected.driver
+wait_for_room = _connected.wait_for_room
+track_room = _connected.track_room
+describe_plan = _connected.describe_plan
+find_driver = _connected.find_driver
 
 
 def is_connected() -> bool:
@@ -181,7 +184,7 @@ def is_connected() -> bool:
     return bool(ray.is_initialized())
 
 
-def scratch_folder() -> str:
+def find_scratch_folder() -> str:
     """The folder for temporary files, which is removed even if this process is killed."""
     return _connected.scratch or tempfile.gettempdir()
 
@@ -202,10 +205,10 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
         yield
         return
     with (
-        process.interrupting() as no_more_interrupts,
-        ray_compat.no_prints(),
-        ray_compat.quiet(ray_compat.TUNE_LOGGER, logging.CRITICAL),
-        local_ray(spec) if address == LOCAL else _joined(address, spec) as scratch,
+        process.raise_interrupts() as no_more_interrupts,
+        ray_compat.drop_prints(),
+        ray_compat.silence_logger(ray_compat.TUNE_LOGGER, logging.CRITICAL),
+        start_local_ray(spec) if address == LOCAL else _join_cluster(address, spec) as scratch,
     ):
         _connected.scratch = scratch
         try:
@@ -216,32 +219,34 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
 
 
 @contextmanager
-def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[str | None]:
+def _join_cluster(address: str, spec: ExperimentSpec | None) -> Iterator[str | None]:
     import ray
 
-    address = head.head_at(address)
-    with access.environment(access.for_joining()):
+    address = head.resolve_head(address)
+    with access.set_environment(access.create_join_environment()):
         head.check_head(address)
         code = {}
         if spec:
-            code = runtime_env(Path.cwd(), local(spec.storage), code=spec.needs_code)
+            code = build_runtime_env(
+                Path.cwd(), find_local_folder(spec.storage), code=spec.needs_code
+            )
         with (
             translate_error(UsageError, f"Ray cannot join the cluster at {address}"),
-            process.held_back(),
-            ray_compat.no_signal_handlers(),
+            process.defer_signals(),
+            ray_compat.keep_signal_handlers(),
         ):
             ray.init(
                 address=address, runtime_env=code, log_to_driver=False, logging_level=logging.ERROR
             )
         lost = partial(exit_process, f"the cluster's head at {address} is gone")
         try:
-            with process.running(partial(head.watch, address, lost)):
+            with process.run_in_thread(partial(head.watch_head, address, lost)):
                 yield None
         finally:
             ray.shutdown()
 
 
-def runtime_env(directory: Path, storage: Path, *, code: bool) -> dict[str, Any]:
+def build_runtime_env(directory: Path, storage: Path, *, code: bool) -> dict[str, Any]:
     """The runtime environment of a search's processes on a cluster.
 
     With `code` the files of `directory` are in it: without what .gitignore and .rayignore there
@@ -256,12 +261,12 @@ def runtime_env(directory: Path, storage: Path, *, code: bool) -> dict[str, Any]
     excludes = []
     if storage != directory and storage.is_relative_to(directory):
         excludes = [f"/{storage.relative_to(directory).as_posix()}/"]
-    if folders := _module_folders(directory):
+    if folders := _list_module_folders(directory):
         settings["PYTHONPATH"] = os.pathsep.join(folders)
     return {"working_dir": str(directory), "excludes": excludes, "env_vars": settings}
 
 
-def _module_folders(directory: Path) -> list[str]:
+def _list_module_folders(directory: Path) -> list[str]:
     """The folders below `directory` in which Python looks for modules here, as relative paths.
 
     A worker starts in its copy of `directory`, from which Python reads them.

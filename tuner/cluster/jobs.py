@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 
 from tuner import ray_compat
 from tuner.cluster import access
-from tuner.cluster.connect import runtime_env
-from tuner.errors import ExperimentError, UsageError, did_you_mean
+from tuner.cluster.connect import build_runtime_env
+from tuner.errors import ExperimentError, UsageError, suggest_similar
 from tuner.places import is_url
-from tuner.wording import install, program
+from tuner.wording import find_program, suggest_install
 
 STOPPED_CODE = 143  # of a job that was stopped: as of a search that SIGTERM has ended
 
@@ -77,14 +77,14 @@ class Jobs:
         """Start `tuner ARGUMENTS` there with the files of `directory`; returns the job's id."""
         command = shlex.join(["-m", "tuner", *arguments, "--address", "auto"])
         deadline = time.monotonic() + _START_S
-        with answering(self._address):
+        with translate_ray_errors(self._address):
             while True:
                 try:
                     job_id = self._client.submit_job(
                         # `exec`, so that a stop reaches the search itself
                         entrypoint=f"exec $({ray_compat.HEADS_PYTHON}) {command}",
                         metadata={_SEARCH: " ".join(arguments)},
-                        runtime_env=runtime_env(directory, storage, code=True),
+                        runtime_env=build_runtime_env(directory, storage, code=True),
                     )
                     return str(job_id)
                 except RuntimeError as error:
@@ -92,53 +92,53 @@ class Jobs:
                         raise
                 time.sleep(self._poll_s)
 
-    def all(self) -> list[Job]:
+    def list_jobs(self) -> list[Job]:
         """The searches among the cluster's jobs, newest first."""
-        with answering(self._address):
+        with translate_ray_errors(self._address):
             details = self._client.list_jobs()
-        jobs = [_job_of(each) for each in details if _SEARCH in (each.metadata or {})]
+        jobs = [_parse_job(each) for each in details if _SEARCH in (each.metadata or {})]
         return sorted(jobs, key=lambda job: job.started or time.time(), reverse=True)
 
-    def get(self, job_id: str) -> Job:
-        jobs = {job.job_id: job for job in self.all()}
+    def find_job(self, job_id: str) -> Job:
+        jobs = {job.job_id: job for job in self.list_jobs()}
         if job_id not in jobs:
-            hint = did_you_mean(job_id, jobs)
+            hint = suggest_similar(job_id, jobs)
             others = f"available: {', '.join(jobs)}" if jobs else "it has none"
             raise UsageError(f"no job {job_id!r} at {self._address}{hint}; {others}")
         return jobs[job_id]
 
     def stop(self, job_id: str) -> Job:
         """End the job as SIGTERM does; return when it has ended."""
-        self.get(job_id)
-        with answering(self._address):
+        self.find_job(job_id)
+        with translate_ray_errors(self._address):
             self._client.stop_job(job_id)
-        return self.ended(job_id)
+        return self.wait_for_end(job_id)
 
-    def log(self, job_id: str) -> str:
-        self.get(job_id)
-        with answering(self._address):
+    def read_log(self, job_id: str) -> str:
+        self.find_job(job_id)
+        with translate_ray_errors(self._address):
             return str(self._client.get_job_logs(job_id))
 
-    def follow(self, job_id: str, write: Callable[[str], object]) -> Job:
+    def follow_log(self, job_id: str, write: Callable[[str], object]) -> Job:
         """Pass the job's output to `write` until it ends; returns the ended job."""
 
-        async def tail() -> None:
+        async def write_log() -> None:
             async for text in self._client.tail_job_logs(job_id):
                 write(text)
 
-        with answering(self._address):
-            asyncio.run(tail())
-        return self.ended(job_id)
+        with translate_ray_errors(self._address):
+            asyncio.run(write_log())
+        return self.wait_for_end(job_id)
 
-    def ended(self, job_id: str) -> Job:
+    def wait_for_end(self, job_id: str) -> Job:
         """Wait for a while until the job has ended, and return it."""
         deadline = time.monotonic() + _FINISH_S
-        while (job := self.get(job_id)).ended is None and time.monotonic() < deadline:
+        while (job := self.find_job(job_id)).ended is None and time.monotonic() < deadline:
             time.sleep(self._poll_s)
         return job
 
 
-def _job_of(details: Any) -> Job:
+def _parse_job(details: Any) -> Job:
     return Job(
         job_id=details.submission_id,
         status=str(details.status.value),
@@ -151,7 +151,7 @@ def _job_of(details: Any) -> Job:
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Jobs]:
+def open_jobs(address: str) -> Iterator[Jobs]:
     """The jobs of the cluster whose dashboard is at `address`.
 
     Raises UsageError, with what to do, for an invalid URL, a missing extra, a dashboard that does
@@ -161,10 +161,10 @@ def connected(address: str) -> Iterator[Jobs]:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         what = f"--address takes the URL of the cluster's dashboard, got {address!r}"
         raise UsageError(f"{what}: http://HEAD:8265 ({_PORT})")
-    with access.environment(access.for_joining()):
-        if problem := access.token_problem():
+    with access.set_environment(access.create_join_environment()):
+        if problem := access.find_token_problem():
             raise UsageError(problem)
-        with answering(address):
+        with translate_ray_errors(address):
             from ray.job_submission import JobSubmissionClient
 
             # At once if nothing answers: Ray's client itself would wait for minutes
@@ -177,12 +177,12 @@ def connected(address: str) -> Iterator[Jobs]:
 
 
 @contextmanager
-def answering(address: str) -> Iterator[None]:
+def translate_ray_errors(address: str) -> Iterator[None]:
     """Turn errors of Ray's client into UsageErrors that say what to do."""
     try:
         yield
     except ImportError as error:
-        raise UsageError(f"jobs need a package: {install('cluster')}") from error
+        raise UsageError(f"jobs need a package: {suggest_install('cluster')}") from error
     except OSError as error:
         do = f"check that its head was started with a dashboard, and the address ({_PORT})"
         raise UsageError(f"no dashboard of Ray answers at {address}: {do}") from error
@@ -191,10 +191,10 @@ def answering(address: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__name__ != "AuthenticationError":  # whose module asks for all of ray
             raise
-        raise UsageError(f"the cluster at {address} {access.refusal()}") from error
+        raise UsageError(f"the cluster at {address} {access.describe_refusal()}") from error
 
 
-def entry(experiment: str, directory: Path) -> str:
+def relativize_experiment(experiment: str, directory: Path) -> str:
     """EXPERIMENT as the job finds it: a file in `directory` by its relative path.
 
     Raises UsageError for a file outside of it, which does not reach the cluster.
@@ -205,12 +205,12 @@ def entry(experiment: str, directory: Path) -> str:
     inside = path.resolve()
     top = directory.resolve()
     if not inside.is_relative_to(top):
-        do = f"start {program()} submit in its folder"
+        do = f"start {find_program()} submit in its folder"
         raise UsageError(f"{path} is not below the working directory, which is what is sent: {do}")
     return inside.relative_to(top).as_posix()
 
 
-def refuse_relative(storage: str) -> None:
+def check_storage(storage: str) -> None:
     """Make sure that a job's results outlive it: raises UsageError for a relative storage."""
     if not is_url(storage) and not Path(storage).is_absolute():
         raise UsageError(

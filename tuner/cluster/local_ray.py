@@ -23,10 +23,10 @@ import psutil
 
 from tuner import process, ray_compat
 from tuner.cluster import access
-from tuner.errors import ExperimentError, reason_of, translate_error
+from tuner.errors import ExperimentError, describe_error, translate_error
 from tuner.spec import quotas
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.plan import fit
+from tuner.spec.plan import count_fitting_trials
 from tuner.spec.validation import Machine
 from tuner.trial import guard, memory
 from tuner.trial.worker_death import NOTES
@@ -42,7 +42,7 @@ _advice: list[Callable[[], str]] = []
 
 
 @contextmanager
-def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
+def start_local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
     """A Ray of this process alone; yields its temporary folder, which goes with it.
 
     For a `spec` it gets its workers ready. Raises ExperimentError where Ray does not start.
@@ -51,21 +51,21 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
 
     with translate_error(ExperimentError, f"Ray needs a folder in {access.TEMPORARY}", of=OSError):
         folder = tempfile.mkdtemp(prefix=access.PREFIX, dir=access.TEMPORARY)
-    mark = guard.new_mark()
+    mark = guard.generate_mark()
     notes = Path(folder) / "notes"
     with translate_error(ExperimentError, _NOT_STARTED, of=OSError):
         notes.mkdir()
-        token = access.for_local_ray(Path(folder))
+        token = access.create_local_environment(Path(folder))
     environment = {
         **token,
         guard.MARK: mark,
         NOTES: str(notes),
         ray_compat.GIVE_UP: os.environ.get(ray_compat.GIVE_UP, _GIVE_UP_S),
     }
-    marked = partial(guard.marked, mark, folder)
-    with guard.start(mark, folder), access.environment(environment), free_port() as port:
+    marked = partial(guard.find_marked, mark, folder)
+    with guard.start(mark, folder), access.set_environment(environment), reserve_port() as port:
         try:
-            with watched(), memory.watched(notes, marked):
+            with watch_daemons(), memory.watch_memory(notes, marked):
                 _start(folder, port, spec)
                 yield folder
         finally:
@@ -76,15 +76,15 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
 def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> None:
     import ray
 
-    cpus = quotas.usable_cpus()
-    (free, _) = memory.free_and_all()
-    workers, modules = ready_workers(spec, Machine.here()) if spec else (cpus, [])
+    cpus = quotas.count_usable_cpus()
+    (free, _) = memory.measure_memory()
+    workers, modules = plan_workers(spec, Machine.detect()) if spec else (cpus, [])
     with (
         translate_error(ExperimentError, _NOT_STARTED),
-        _imports_meanwhile(),
-        process.held_back(),
-        ray_compat.no_signal_handlers(),
-        ray_compat.fewer_services(runtime_env_port, workers=workers),
+        _import_tune(),
+        process.defer_signals(),
+        ray_compat.keep_signal_handlers(),
+        ray_compat.skip_services(runtime_env_port, workers=workers),
     ):
         ray.init(
             address="local",
@@ -94,18 +94,18 @@ def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> N
             log_to_driver=False,
             logging_level=logging.ERROR,
             # Ray opens its folder to all users, but not the one that it lies in
-            **ray_compat.local_options(
+            **ray_compat.build_local_options(
                 f"{folder}/ray", modules, memory=max(0, free - OBJECT_STORE_BYTES)
             ),
         )
 
 
-def ready_workers(spec: ExperimentSpec, machine: Machine) -> tuple[int, list[str]]:
+def plan_workers(spec: ExperimentSpec, machine: Machine) -> tuple[int, list[str]]:
     """How many workers `spec` needs at once, and what they can import before there is a trial.
 
     A user's own module is imported within the trial, whose log then has what it prints.
     """
-    trials = fit(spec.resources, machine)
+    trials = count_fitting_trials(spec.resources, machine)
     trials = min(trials, spec.max_concurrent or trials, spec.trials or trials)
     ranks = spec.resources.ranks
     training = [spec.trainable.partition(":")[0]] if spec.ships and ranks == 1 else []
@@ -113,7 +113,7 @@ def ready_workers(spec: ExperimentSpec, machine: Machine) -> tuple[int, list[str
 
 
 @contextmanager
-def free_port() -> Iterator[int]:
+def reserve_port() -> Iterator[int]:
     """A port that is reserved while the context lasts, to be bound with SO_REUSEADDR."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -122,7 +122,7 @@ def free_port() -> Iterator[int]:
 
 
 @contextmanager
-def _imports_meanwhile() -> Iterator[None]:
+def _import_tune() -> Iterator[None]:
     """Import what the driver will need and Ray's start does not."""
     thread = threading.Thread(target=importlib.import_module, args=["ray.tune"])
     thread.start()
@@ -132,17 +132,17 @@ def _imports_meanwhile() -> Iterator[None]:
         thread.join()
 
 
-def watched() -> AbstractContextManager[None]:
+def watch_daemons() -> AbstractContextManager[None]:
     """Within it, the death of one of Ray's daemons is reported on stderr and ends this process.
 
     It ends as by a kill, with the exit code of an ExperimentError: nothing that asks Ray would
     return. To be left before Ray is shut down.
     """
-    return process.running(_watch)
+    return process.run_in_thread(_poll_daemons)
 
 
 @contextmanager
-def exit_advice(advice: Callable[[], str]) -> Iterator[None]:
+def add_exit_advice(advice: Callable[[], str]) -> Iterator[None]:
     """Within it, the message with which `exit_process` ends has what `advice` returns, too."""
     _advice.append(advice)
     try:
@@ -151,17 +151,17 @@ def exit_advice(advice: Callable[[], str]) -> Iterator[None]:
         _advice.remove(advice)
 
 
-def _watch(over: threading.Event) -> None:
+def _poll_daemons(over: threading.Event) -> None:
     names: dict[psutil.Process, str] = {}
     while not over.wait(_POLL_S):
         if len(names) < len(ray_compat.DAEMONS):  # listing reads every process of the machine
-            names |= _daemons()
+            names |= _find_daemons()
         dead = [name for daemon, name in names.items() if not _is_alive(daemon)]
         if dead and not over.wait(_GRACE_S):
             exit_process(f"Ray's {dead[0]} has died")
 
 
-def _daemons() -> dict[psutil.Process, str]:
+def _find_daemons() -> dict[psutil.Process, str]:
     """This process's children that Ray cannot do without, dead ones included, and their names."""
     daemons = {}
     for child in psutil.Process().children():
@@ -186,7 +186,7 @@ def exit_process(reason: str) -> NoReturn:
             try:
                 message += f"; {advice()}"
             except Exception as error:
-                message += f"; what to do cannot be told: {reason_of(error)}"
+                message += f"; what to do cannot be told: {describe_error(error)}"
         print(message, file=sys.stderr, flush=True)
     finally:
         os._exit(ExperimentError.exit_code)

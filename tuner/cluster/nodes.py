@@ -17,10 +17,10 @@ import psutil
 
 from tuner import ray_compat
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.plan import fit
+from tuner.spec.plan import count_fitting_trials
 from tuner.spec.sections import Resources
 from tuner.spec.validation import Machine
-from tuner.wording import amount_of, devices
+from tuner.wording import format_amount, format_devices
 
 PATIENCE_S = 600.0  # with a cluster that autoscales, where the user gives no other
 POLL_S = 1.0
@@ -72,26 +72,28 @@ def list_nodes() -> list[Node]:
     return sorted(nodes, key=lambda node: node.address)
 
 
-def capacity(resources: Resources, nodes: Sequence[Node]) -> Capacity:
+def compute_capacity(resources: Resources, nodes: Sequence[Node]) -> Capacity:
     """How many trials of `resources` fit on `nodes` at once, each on one node where it can be.
 
     The workers of a trial may lie on several nodes; what one worker reserves may not.
     """
     single = resources.model_copy(update={"workers": 1, "split": 1})
-    workers = [fit(single, Machine(cpus=node.cpus, gpus=node.gpus)) for node in nodes]
+    workers = [
+        count_fitting_trials(single, Machine(cpus=node.cpus, gpus=node.gpus)) for node in nodes
+    ]
     on_single = tuple(count // resources.ranks for count in workers)
     left = sum(count % resources.ranks for count in workers)
     return Capacity(on_single, left // resources.ranks)
 
 
-def plan_on(spec: ExperimentSpec, nodes: Sequence[Node]) -> dict[str, Any]:
+def describe_fit(spec: ExperimentSpec, nodes: Sequence[Node]) -> dict[str, Any]:
     """The part of a plan that depends on the cluster: {at_once, nodes, across_nodes}.
 
     nodes: {address, cpus, gpus, trials} of each that offers CPUs. across_nodes: trials whose
     workers lie on several. Both are what fits; at_once is at most max_concurrent.
     """
     offering = [node for node in nodes if node.cpus]
-    fits = capacity(spec.resources, offering)
+    fits = compute_capacity(spec.resources, offering)
     return {
         "at_once": min(fits.trials, spec.max_concurrent or fits.trials),
         "nodes": [
@@ -102,26 +104,26 @@ def plan_on(spec: ExperimentSpec, nodes: Sequence[Node]) -> dict[str, Any]:
     }
 
 
-def too_large(resources: Resources, nodes: Iterable[Node]) -> str:
+def describe_misfit(resources: Resources, nodes: Iterable[Node]) -> str:
     """Why not one trial of `resources` fits, in words, with what the cluster has."""
-    return f"a trial reserves {resources.text}, and the cluster has {inventory(nodes)}"
+    return f"a trial reserves {resources.text}, and the cluster has {describe_nodes(nodes)}"
 
 
-def inventory(nodes: Iterable[Node], *, none: str = "no node that offers CPUs") -> str:
+def describe_nodes(nodes: Iterable[Node], *, none: str = "no node that offers CPUs") -> str:
     """The resources of the nodes in words: "2 nodes of 4 CPUs and 1 GPU"."""
     kinds: dict[str, int] = {}
     for node in nodes:
         if node.cpus or node.gpus:  # else it is only there for its driver
-            has = devices(node.cpus, node.gpus)
+            has = format_devices(node.cpus, node.gpus)
             kinds[has] = kinds.get(has, 0) + 1
-    counted = (f"{amount_of(count, 'node')} of {has}" for has, count in kinds.items())
+    counted = (f"{format_amount(count, 'node')} of {has}" for has, count in kinds.items())
     return ", ".join(counted) or none
 
 
-def shortage(
+def find_shortage(
     resources: Resources,
     nodes: Callable[[], Sequence[Node]] = list_nodes,
-    free_by_node: Callable[[], dict[str, dict[str, float]]] = ray_compat.free_resources,
+    free_by_node: Callable[[], dict[str, dict[str, float]]] = ray_compat.list_free_resources,
 ) -> str | None:
     """Why no trial of `resources` can start on the connected cluster now; None if one can.
 
@@ -135,9 +137,9 @@ def shortage(
         for node in every
         for has in [free.get(node.node_id, {})]
     ]
-    if capacity(resources, left).trials:
+    if compute_capacity(resources, left).trials:
         return None
-    return f"{too_large(resources, every)}; free now: {inventory(left, none='nothing')}"
+    return f"{describe_misfit(resources, every)}; free now: {describe_nodes(left, none='nothing')}"
 
 
 # --- functions that run on nodes
@@ -169,12 +171,12 @@ def run_on_each(
     """
     import ray
 
-    calls = [remote_on(node, function).remote(*arguments) for node in nodes]
+    calls = [build_node_task(node, function).remote(*arguments) for node in nodes]
     ray.wait(calls, num_returns=len(calls), timeout=limit_s)
-    return [_reply_of(call, node, limit_s) for call, node in zip(calls, nodes, strict=True)]
+    return [_receive_reply(call, node, limit_s) for call, node in zip(calls, nodes, strict=True)]
 
 
-def remote_on(node: Node, function: Callable[..., Any], **options: Any) -> Any:
+def build_node_task(node: Node, function: Callable[..., Any], **options: Any) -> Any:
     """`function` as a task of Ray on `node` alone, which reserves nothing and is tried once."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -184,7 +186,7 @@ def remote_on(node: Node, function: Callable[..., Any], **options: Any) -> Any:
     return remote.options(scheduling_strategy=only_there, **options)
 
 
-def _reply_of(call: Any, node: Node, limit_s: float) -> Reply[Any]:
+def _receive_reply(call: Any, node: Node, limit_s: float) -> Reply[Any]:
     import ray
     from ray.exceptions import GetTimeoutError
 
@@ -193,10 +195,10 @@ def _reply_of(call: Any, node: Node, limit_s: float) -> Reply[Any]:
     except GetTimeoutError:
         return Reply(node, None, f"it did not answer within {limit_s:g} s")
     except Exception as error:  # of any kind: it did not run there
-        return Reply(node, None, problem_of(error))
+        return Reply(node, None, describe_ray_error(error))
 
 
-def problem_of(error: Exception) -> str:
+def describe_ray_error(error: Exception) -> str:
     """The last line of what Ray says, which names the cause; or what a missing package means."""
     text = str(error)
     if "No module named 'tuner'" in text:
@@ -208,7 +210,7 @@ def problem_of(error: Exception) -> str:
 
 
 @contextmanager
-def resources_requested(resources: Resources) -> Iterator[None]:
+def request_resources(resources: Resources) -> Iterator[None]:
     """Let the cluster's autoscaler know what a trial needs."""
     from ray.util import placement_group, remove_placement_group
 
@@ -241,7 +243,7 @@ class Room:
         if time.monotonic() - self._polled >= self.poll_s:
             nodes = self.nodes()
             self._announce_new(nodes)
-            fits = capacity(self.resources, nodes).trials
+            fits = compute_capacity(self.resources, nodes).trials
             self._polled = time.monotonic()
             self._limit = fits + max(1, fits) if self.grows else fits
         return self._limit

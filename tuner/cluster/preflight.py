@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from tuner.cluster.nodes import Node, RunOnEach, remote_on, run_on_each
+from tuner.cluster.nodes import Node, RunOnEach, build_node_task, run_on_each
 from tuner.errors import DataError, UsageError
-from tuner.experiment.storage import marker_in, why_not_shared
+from tuner.experiment.storage import find_sharing_fault, write_marker
 from tuner.places import is_url
 from tuner.spec.code import is_by_value
 from tuner.spec.declaration import NodeData
-from tuner.wording import amount_of, program, some_of
+from tuner.wording import find_program, format_amount, summarize_names
 
 _MOST_SHOWN = 5  # nodes, in a message
 
@@ -45,7 +45,7 @@ def refuse_unfit(
     fails, the reason and what to do.
     """
     module = None if is_by_value(trainable) else trainable.partition(":")[0]
-    with marker_in(storage) as marker:
+    with write_marker(storage) as marker:
         replies = run(nodes, check_node, marker, module)
     unreached = {}
     apart = {}
@@ -61,25 +61,26 @@ def refuse_unfit(
             without[reply.node.address] = f"no module {module}"
     faults = []
     if unreached:
-        do = f"look at it with `{program()} doctor --address`"
-        faults.append(f"{_listed(unreached)} cannot run trials: {do}")
+        do = f"look at it with `{find_program()} doctor --address`"
+        faults.append(f"{_format_problems(unreached)} cannot run trials: {do}")
     if apart:
         faults.append(
-            f"the storage {storage} is not shared by all nodes: {_listed(apart)}. "
+            f"the storage {storage} is not shared by all nodes: {_format_problems(apart)}. "
             f"{_FOR_URL if is_url(storage) else _FOR_FOLDER}, or run on one node"
         )
     if without:
         faults.append(
-            f"the trainable {trainable} is not found on {_listed(without)}: start {program()} in "
+            f"the trainable {trainable} is not found on {_format_problems(without)}: start "
+            f"{find_program()} in "
             "the folder that has its module, which is then sent to the nodes, or install it there"
         )
     if faults:
         raise UsageError("\n".join(faults))
 
 
-def _listed(problems: dict[str, str]) -> str:
+def _format_problems(problems: dict[str, str]) -> str:
     listed = [f"{address} ({problem})" for address, problem in problems.items()]
-    return f"{amount_of(len(listed), 'node')}, {some_of(listed, _MOST_SHOWN)}"
+    return f"{format_amount(len(listed), 'node')}, {summarize_names(listed, _MOST_SHOWN)}"
 
 
 def check_node(marker: str, module: str | None) -> tuple[str, bool]:
@@ -91,16 +92,16 @@ def check_node(marker: str, module: str | None) -> tuple[str, bool]:
         has_module = module is None or find_spec(module) is not None
     except (ImportError, ValueError):
         has_module = False
-    return why_not_shared(marker), has_module
+    return find_sharing_fault(marker), has_module
 
 
-def distribute(
+def distribute_data(
     nodes: Sequence[Node],
     data: NodeData,
     *,
     driver: str,
     run: RunOnEach = run_on_each,
-    start: Callable[..., Any] = remote_on,
+    start: Callable[..., Any] = build_node_task,
 ) -> None:
     """Have the data set in the data folder of each of `nodes` that offers CPUs.
 
@@ -109,24 +110,26 @@ def distribute(
     driver's, downloads it. Prints each step, and the nodes that could not receive it, which
     download it themselves. Raises DataError if no node can get it.
     """
-    holding, lacking = _sorted(nodes, data, run)
+    holding, lacking = _split_nodes(nodes, data, run)
     if lacking and not holding:
         driver_nodes = [node for node in nodes if node.node_id == driver and node not in lacking]
         _download([*lacking[:_TRIES], *driver_nodes], data, run)
-        holding, lacking = _sorted(nodes, data, run)
+        holding, lacking = _split_nodes(nodes, data, run)
     if lacking and holding:
-        to = amount_of(len(lacking), "node")
+        to = format_amount(len(lacking), "node")
         notify(f"{data.title} is copied from {holding[0].address} to {to} that lack it")
-        contents = start(holding[0], call).remote(data, "load")
-        for reply in run(lacking, call, data, "receive", contents, limit_s=_COPY_S):
+        contents = start(holding[0], run_method).remote(data, "load")
+        for reply in run(lacking, run_method, data, "receive", contents, limit_s=_COPY_S):
             if reply.problem:
                 what = f"{data.title} could not be copied to {reply.node.address}"
                 notify(f"{what}: {reply.problem}")
 
 
-def _sorted(nodes: Sequence[Node], data: NodeData, run: RunOnEach) -> tuple[list[Node], list[Node]]:
+def _split_nodes(
+    nodes: Sequence[Node], data: NodeData, run: RunOnEach
+) -> tuple[list[Node], list[Node]]:
     """The nodes that can send the archive, and those that lack the data set and need it."""
-    replies = run(nodes, call, data, "state")
+    replies = run(nodes, run_method, data, "state")
     holding = [reply.node for reply in replies if reply.value and reply.value[0]]
     lacking = [reply.node for reply in replies if reply.value and reply.value[1]]
     return holding, [node for node in lacking if node.cpus]
@@ -138,7 +141,7 @@ def _download(candidates: Sequence[Node], data: NodeData, run: RunOnEach) -> Non
     for node in candidates:
         before = f" ({problem})" if problem else ""
         notify(f"{title} is on no node: {node.address} downloads it{before}")
-        [reply] = run([node], call, data, "download", limit_s=_DOWNLOAD_S)
+        [reply] = run([node], run_method, data, "download", limit_s=_DOWNLOAD_S)
         if not reply.problem:
             return
         problem = f"{node.address}: {reply.problem}"
@@ -150,7 +153,7 @@ def send_to_new(
     others: Sequence[Node],
     data: NodeData,
     *,
-    start: Callable[..., Any] = remote_on,
+    start: Callable[..., Any] = build_node_task,
 ) -> None:
     """Begin to copy the data set to nodes that have joined, from one of the `others`.
 
@@ -159,9 +162,9 @@ def send_to_new(
     senders = [node for node in others if node.cpus]
     for node in new:
         if node.cpus and senders:
-            contents = start(random.choice(senders), call).remote(data, "load")
-            start(node, call).remote(data, "receive", contents)
+            contents = start(random.choice(senders), run_method).remote(data, "load")
+            start(node, run_method).remote(data, "receive", contents)
 
 
-def call(data: NodeData, method: str, *arguments: Any) -> Any:
+def run_method(data: NodeData, method: str, *arguments: Any) -> Any:
     return getattr(data, method)(*arguments)

@@ -20,11 +20,11 @@ from tuner.errors import Fault, SpecError, UsageError
 from tuner.experiment.events import COMPLETED, Time
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.plain_values import get_at
+from tuner.spec.plain_values import find_value
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.parsing import parse_space
-from tuner.spec.space.spaces import space_text
-from tuner.wording import program
+from tuner.spec.space.spaces import format_space
+from tuner.wording import find_program
 
 CHANGES = "changes"  # in experiment.json, oldest first
 # What one resume changed, each from what it `was` to what it `is`, by dotted path. epochs: of a
@@ -43,7 +43,7 @@ _CHANGEABLE = (
 )
 
 
-def changes_of(document: Mapping[str, Any], name: str) -> list[Change]:
+def read_changes(document: Mapping[str, Any], name: str) -> list[Change]:
     """The changes in the experiment.json `document`, oldest first; UsageError if damaged."""
     changes: list[Change] = document.get(CHANGES, [])
     recorded = TypeAdapter(list[Change], config=ConfigDict(strict=True))
@@ -53,7 +53,7 @@ def changes_of(document: Mapping[str, Any], name: str) -> list[Change]:
     return changes
 
 
-def changes_json(
+def describe_changes(
     document: Mapping[str, Any], trials: Collection[TrialRecord], name: str
 ) -> list[dict[str, Any]]:
     """The changes as `show --json` has them: {time, after_epochs, was, is}.
@@ -69,7 +69,7 @@ def changes_json(
             "was": change["was"],
             "is": change["is"],
         }
-        for change in changes_of(document, name)
+        for change in read_changes(document, name)
     ]
 
 
@@ -80,7 +80,7 @@ class Lengths:
     now: int | None = None
     before: frozenset[int] = frozenset()
 
-    def reopens(self, trial: TrialRecord) -> bool:
+    def should_reopen(self, trial: TrialRecord) -> bool:
         """Whether a trial that was completed at an earlier length is trained further.
 
         Not if it came to its natural end or has no checkpoint.
@@ -89,22 +89,22 @@ class Lengths:
         return was_complete and not trial.done and bool(trial.checkpoints)
 
 
-def lengths_of(document: Mapping[str, Any], spec: ExperimentSpec) -> Lengths:
+def find_lengths(document: Mapping[str, Any], spec: ExperimentSpec) -> Lengths:
     """The lengths of trials under `spec`, and earlier ones by the experiment.json `document`.
 
     Raises UsageError if that is damaged.
     """
     now = spec.epochs
-    before = [change["epochs"] for change in changes_of(document, spec.name)]
+    before = [change["epochs"] for change in read_changes(document, spec.name)]
     return Lengths(now, frozenset(n for n in before if n is not None and now and n < now))
 
 
 def has_grown(document: Mapping[str, Any], name: str) -> bool:
     """Whether a resume has widened the search space. Raises UsageError for damaged changes."""
-    return any(map(_is_of_space, (path for c in changes_of(document, name) for path in c["is"])))
+    return any(map(_is_of_space, (path for c in read_changes(document, name) for path in c["is"])))
 
 
-def changed(
+def apply_changes(
     document: Mapping[str, Any], changes: Mapping[str, Any], *, name: str
 ) -> dict[str, Any]:
     """The experiment.json `document` with `changes` made, by dotted path.
@@ -113,37 +113,41 @@ def changed(
     """
     raw = document["spec"]
     source = f"the resume of {name}"
-    new = {path: _as_recorded(path, value) for path, value in changes.items()}
-    new = {path: value for path, value in new.items() if get_at(raw, path) != value}
+    new = {path: _encode_value(path, value) for path, value in changes.items()}
+    new = {path: value for path, value in new.items() if find_value(raw, path) != value}
     if not new:
         return dict(document)
-    from tuner.spec.space.encoding import not_contained  # numpy
-    from tuner.spec.text import with_values  # yaml
+    from tuner.spec.space.encoding import check_superset  # numpy
+    from tuner.spec.text import replace_values  # yaml
 
     before = build_spec(raw, name, recorded=True)
-    if faults := list(_faults(before, new, name)):
+    if faults := list(_find_faults(before, new, name)):
         raise SpecError(faults, source)
-    spec = with_values(raw, new.items())
+    spec = replace_values(raw, new.items())
     if before.scheduler and "scheduler.max_t" in new:
-        scheduler = before.scheduler.lengthened(new["scheduler.max_t"])
+        scheduler = before.scheduler.extend(new["scheduler.max_t"])
         spec["scheduler"] = scheduler.model_dump(mode="json")
     after = build_spec(spec, source)
-    if lost := list(not_contained(before.search.space, after.search.space)):
-        hint = _new_search(name, {path: value for path, value in new.items() if _is_of_space(path)})
-        raise SpecError((replace(f.under(_SPACE), rule=f"{f.rule}; {hint}") for f in lost), source)
+    if lost := list(check_superset(before.search.space, after.search.space)):
+        hint = _suggest_new_search(
+            name, {path: value for path, value in new.items() if _is_of_space(path)}
+        )
+        raise SpecError(
+            (replace(f.add_prefix(_SPACE), rule=f"{f.rule}; {hint}") for f in lost), source
+        )
     longer = [path for path in _LENGTHS if path in new]
     if longer and after.epochs == before.epochs:
         rule = f"makes no trial longer: {' and '.join(_LENGTHS)} both bound it"
         raise SpecError([Fault(longer[0], rule, new[longer[0]])], source)
-    was = {path: get_at(raw, path) for path in new}
+    was = {path: find_value(raw, path) for path in new}
     change: Change = {"time": time.time(), "was": was, "is": new, "epochs": before.epochs}
-    return {**document, "spec": spec, CHANGES: [*changes_of(document, name), change]}
+    return {**document, "spec": spec, CHANGES: [*read_changes(document, name), change]}
 
 
-def _faults(spec: ExperimentSpec, changes: Mapping[str, Any], name: str) -> Iterator[Fault]:
+def _find_faults(spec: ExperimentSpec, changes: Mapping[str, Any], name: str) -> Iterator[Fault]:
     for path, value in changes.items():
         if path in _LENGTHS:
-            now = get_at(spec.plain(), path)
+            now = find_value(spec.dump_values(), path)
             if not isinstance(now, int):
                 yield Fault(path, "cannot be set on a resume: trials had no such bound")
             elif type(value) is not int or value < now:
@@ -151,15 +155,15 @@ def _faults(spec: ExperimentSpec, changes: Mapping[str, Any], name: str) -> Iter
         elif _is_of_space(path) and getattr(spec.search, "seeds", None):
             yield Fault(path, "cannot grow on a resume where `search.seeds` repeats each config")
         elif not (path in _CHANGEABLE or path.split(".")[0] in _SECTIONS or _is_of_space(path)):
-            rule = f"cannot change on a resume; {_new_search(name, {path: value})}"
+            rule = f"cannot change on a resume; {_suggest_new_search(name, {path: value})}"
             yield Fault(path, rule, None, _CHANGEABLE)
 
 
-def _as_recorded(path: str, value: Any) -> Any:
+def _encode_value(path: str, value: Any) -> Any:
     """A domain's text as experiment.json has it; other values, and invalid ones, as they are."""
     if _is_of_space(path):
         with suppress(FaultsError):  # the spec refuses it with its path
-            return space_text(parse_space({"value": value}))["value"]
+            return format_space(parse_space({"value": value}))["value"]
     return value
 
 
@@ -167,7 +171,7 @@ def _is_of_space(path: str) -> bool:
     return path.startswith(f"{_SPACE}.")
 
 
-def _new_search(name: str, changes: Mapping[str, Any]) -> str:
+def _suggest_new_search(name: str, changes: Mapping[str, Any]) -> str:
     assignments = (shlex.quote(f"{path}={value}") for path, value in changes.items())
-    like = f"{program()} run --like {shlex.quote(name)} {' '.join(assignments)}"
+    like = f"{find_program()} run --like {shlex.quote(name)} {' '.join(assignments)}"
     return f"a new search that learns from this one: {like}"

@@ -21,14 +21,14 @@ from tuner.errors import SpecError, UsageError, translate_error
 from tuner.experiment import events
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
-from tuner.experiment.reading import last_event
-from tuner.experiment.steered import answers_of, present
+from tuner.experiment.reading import read_last_event
+from tuner.experiment.steered import apply_controls, collect_answers
 from tuner.experiment.verbs import VERBS, Verb
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.plain_values import fault_of_values
+from tuner.spec.plain_values import find_value_fault
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
-from tuner.wording import program, seconds
+from tuner.wording import find_program, parse_duration
 
 FOLDER = "control"
 
@@ -47,8 +47,8 @@ class Control(Settings):
         return getattr(self, VERBS[self.verb].field, None)
 
 
-def _seconds(value: object) -> object:
-    return seconds(value) if isinstance(value, str) else value
+def _parse_seconds(value: object) -> object:
+    return parse_duration(value) if isinstance(value, str) else value
 
 
 _TYPES: dict[str, Any] = {  # field -> the type of its values
@@ -58,13 +58,13 @@ _TYPES: dict[str, Any] = {  # field -> the type of its values
         BeforeValidator(lambda raw: f"{raw:0>5}" if str(raw).isdecimal() else raw),
     ],
     "max_concurrent": Annotated[int | None, Field(ge=1, le=MAX_COUNT)],
-    "time_budget_s": Annotated[float | None, Field(gt=0), BeforeValidator(_seconds)],
+    "time_budget_s": Annotated[float | None, Field(gt=0), BeforeValidator(_parse_seconds)],
     "num_samples": Annotated[int, Field(ge=1, le=MAX_COUNT)],
     "config": dict[str, JsonValue],
 }
 
 
-def _model(verb: Verb) -> type[Control]:
+def _build_model(verb: Verb) -> type[Control]:
     fields: dict[str, Any] = {"verb": (Literal[verb.name], verb.name)}
     if verb.field:
         fields[verb.field] = (_TYPES[verb.field], ...)
@@ -72,7 +72,7 @@ def _model(verb: Verb) -> type[Control]:
     return create_model(name, __base__=Control, __doc__=verb.does.capitalize(), **fields)
 
 
-CONTROLS = {verb.name: _model(verb) for verb in VERBS.values()}
+CONTROLS = {verb.name: _build_model(verb) for verb in VERBS.values()}
 if TYPE_CHECKING:
     AnyControl = Control
 else:
@@ -87,7 +87,7 @@ class Request(Settings):
     by: str = ""
 
 
-def control_of(verb: str, value: Any = None) -> Control:
+def build_control(verb: str, value: Any = None) -> Control:
     """The control of a verb and its value. Raises UsageError for a value of another kind."""
     field = VERBS[verb].field
     control, faults = parse(CONTROLS[verb], {field: value} if field else {})
@@ -96,19 +96,21 @@ def control_of(verb: str, value: Any = None) -> Control:
     return control
 
 
-def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
+def send_request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
     """Write a request to the experiment's driver; returns its id, that of the `control` event.
 
     by: the requester, to be shown. Raises UsageError without a driver or if it cannot be written,
     and SpecError or UsageError for a control that cannot work.
     """
     if not folder.is_driven:
-        raise UsageError(_why_not_driven(folder))
+        raise UsageError(_describe_missing_driver(folder))
     folder.refresh()
-    latest = last_event(folder.path) or {}
+    latest = read_last_event(folder.path) or {}
     if latest.get("event") == events.EXPERIMENT_ENDED:  # nobody would answer
         raise UsageError(f"{folder.name} has just ended, or is about to go on: ask while it runs")
-    control = admitted(control, build_spec(present_document(folder)["spec"], recorded=True))
+    control = validate_control(
+        control, build_spec(read_current_document(folder)["spec"], recorded=True)
+    )
     if control.verb == "stop-trial":
         _check_runs(folder, control.value)
     request_id = f"{time.time_ns():019}-{uuid4().hex[:8]}"
@@ -118,12 +120,12 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
     return request_id
 
 
-def requested(folder: ExperimentFolder, *, but: Container[str] = ()) -> list[Request]:
+def read_requests(folder: ExperimentFolder, *, but: Container[str] = ()) -> list[Request]:
     """The requests to the experiment, oldest first, without those of the ids `but`.
 
     Unreadable ones are left out. Raises OSError if the store fails for a minute.
     """
-    matches = (_NAME.fullmatch(name) for name in folder.files_below(FOLDER))
+    matches = (_NAME.fullmatch(name) for name in folder.list_files(FOLDER))
     ids = (match[1] for match in matches if match)
     requests = (_read(folder, request_id) for request_id in ids if request_id not in but)
     return [request for request in requests if request is not None]
@@ -132,19 +134,19 @@ def requested(folder: ExperimentFolder, *, but: Container[str] = ()) -> list[Req
 def _read(folder: ExperimentFolder, request_id: str) -> Request | None:
     try:
         raw = folder.read_latest(f"{FOLDER}/{request_id}.json")
-        if fault_of_values(raw, most=_MOST_VALUES):
+        if find_value_fault(raw, most=_MOST_VALUES):
             return None
         return Request.model_validate({**raw, "id": request_id})
     except (OSError, ValueError, TypeError):
         return None
 
 
-def present_document(folder: ExperimentFolder) -> dict[str, Any]:
+def read_current_document(folder: ExperimentFolder) -> dict[str, Any]:
     """experiment.json with the changes that journaled controls have made to the spec."""
-    return present(folder.document(), answers_of(folder.events()))
+    return apply_controls(folder.read_document(), collect_answers(folder.read_events()))
 
 
-def admitted(control: Control, spec: ExperimentSpec) -> Control:
+def validate_control(control: Control, spec: ExperimentSpec) -> Control:
     """The control, a config to try completed with the space's constants.
 
     Raises UsageError, or SpecError with every fault of a config, if it cannot work.
@@ -155,20 +157,20 @@ def admitted(control: Control, spec: ExperimentSpec) -> Control:
         raise UsageError("only its time budget ends this search: ask for num-samples first")
     if control.verb != "try":
         return control
-    from tuner.spec.space.encoding import config_of
+    from tuner.spec.space.encoding import complete_config
 
     try:
-        config = config_of(spec.search.space, control.value, spec.search.forbid)
+        config = complete_config(spec.search.space, control.value, spec.search.forbid)
     except FaultsError as error:
         raise SpecError(error.faults, "the config") from None
-    return control_of("try", config)
+    return build_control("try", config)
 
 
-def _why_not_driven(folder: ExperimentFolder) -> str:
-    end = last_event(folder.path) or {}
-    go_on = f"{program()} resume {shlex.quote(folder.name)}"
-    if folder.document()["spec"].get("trainable") == ELSEWHERE:
-        go_on = f"`{program()} serve` or tuner.AskTell(FOLDER, add_samples=N)"
+def _describe_missing_driver(folder: ExperimentFolder) -> str:
+    end = read_last_event(folder.path) or {}
+    go_on = f"{find_program()} resume {shlex.quote(folder.name)}"
+    if folder.read_document()["spec"].get("trainable") == ELSEWHERE:
+        go_on = f"`{find_program()} serve` or tuner.AskTell(FOLDER, add_samples=N)"
     is_done = (end.get("event"), end.get("status")) == (events.EXPERIMENT_ENDED, events.COMPLETED)
     # After other reasons a resume has trials left
     is_done = is_done and end.get("reason") in (None, events.TARGET, events.UTILITY)
@@ -177,7 +179,7 @@ def _why_not_driven(folder: ExperimentFolder) -> str:
 
 
 def _check_runs(folder: ExperimentFolder, trial_id: str) -> None:
-    trial = fold(folder.events()).trials.get(trial_id)
+    trial = fold(folder.read_events()).trials.get(trial_id)
     if trial is None:
         raise UsageError(f"{folder.name} has no trial {trial_id!r} that has started")
     if trial.status not in (events.RUNNING, events.INTERRUPTED):

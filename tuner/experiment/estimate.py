@@ -16,7 +16,7 @@ from itertools import accumulate
 from math import exp, isfinite
 from operator import mul
 
-from tuner.experiment.results.statistics import interval_on_new_images
+from tuner.experiment.results.statistics import estimate_interval
 from tuner.spec.sections import Objective
 
 _WIDTH = 2.0  # epochs, in which the weight of a report falls by e
@@ -72,9 +72,9 @@ class Curve:
         if not self._is_smooth:
             newest = loss
         elif place < _STEADY:
-            newest = self._mean_around(place)
+            newest = self._estimate_loss(place)
             if place:
-                self.estimate = self._mean_around(self._named)
+                self.estimate = self._estimate_loss(self._named)
             if place == _STEADY - 1:
                 self._begin_steady(newest)
         else:
@@ -87,7 +87,7 @@ class Curve:
         self._weight = 1.0
         return True
 
-    def best_of(self, epochs: Iterable[int]) -> int | None:
+    def choose_epoch(self, epochs: Iterable[int]) -> int | None:
         """The epoch of the best estimate among `epochs`, the named one first; None: it has none."""
         among = {*epochs}
         if self.epoch in among:
@@ -95,20 +95,20 @@ class Curve:
         places = [place for place, epoch in enumerate(self._epochs) if epoch in among]
         if not self._is_smooth:
             return self._epochs[min(places, key=self._losses.__getitem__)] if places else None
-        return self._epochs[min(places, key=self._mean_around)] if places else None
+        return self._epochs[min(places, key=self._estimate_loss)] if places else None
 
-    def _mean_around(self, place: int) -> float:
+    def _estimate_loss(self, place: int) -> float:
         """The weighted mean of all losses around a place."""
         losses = self._losses
         here = losses[place]
-        weights, sums = _weights(len(losses))
+        weights, sums = _compute_weights(len(losses))
         differences = [loss - here for loss in losses]  # so that equal losses are worth the same
         count = len(losses)
         total: float = sum(map(mul, differences, weights[count - 1 - place :]))
         return here + total / (sums[place] + sums[count - 1 - place] - 1)
 
     def _begin_steady(self, newest: float) -> None:
-        _, sums = _weights(_STEADY)
+        _, sums = _compute_weights(_STEADY)
         after = _STEADY - 1 - self._named
         self._newest = newest
         self._newest_sum = sums[-1]
@@ -127,7 +127,7 @@ class Curve:
 
 
 @lru_cache(maxsize=4 * _STEADY)
-def _weights(count: int) -> tuple[list[float], list[float]]:
+def _compute_weights(count: int) -> tuple[list[float], list[float]]:
     """Of so many reports (the weights of those before an epoch, its own and those after it, the
     sums of the first 1, 2, ... on one side).
     """
@@ -136,11 +136,11 @@ def _weights(count: int) -> tuple[list[float], list[float]]:
     return [*reversed(falling[1:]), *falling], [*accumulate(falling)]
 
 
-def curve_of(values: Iterable[tuple[int, float]], objective: Objective) -> Curve:
+def build_curve(values: Iterable[tuple[int, float]], objective: Objective) -> Curve:
     """The curve of (epoch, value) of the reports that count, oldest first."""
     curve = Curve(objective)
     for epoch, value in values:
-        curve.add(epoch, objective.key(value))
+        curve.add(epoch, objective.compute_loss(value))
     return curve
 
 
@@ -150,5 +150,5 @@ def beats_default(leader: float, default: float, metric: str, images: object) ->
     What validates better by less is often worse on new data. images: as experiment.json has them
     under "validation"; where they are unknown, any better estimate is enough.
     """
-    bounds = interval_on_new_images(metric, leader, images, level=_HALF_AN_ERROR)
+    bounds = estimate_interval(metric, leader, images, level=_HALF_AN_ERROR)
     return bounds is None or not bounds[0] <= default <= bounds[1]

@@ -22,7 +22,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from typing_extensions import TypedDict  # pydantic needs it below Python 3.12
 
 from tuner.spec.plain_values import CONFIG_LEVELS
-from tuner.wording import printable
+from tuner.wording import clean_text
 
 EXPERIMENT_STARTED = "experiment_started"
 TRIAL_STARTED = "trial_started"
@@ -61,17 +61,17 @@ _EARLY = {
 Event = dict[str, Any]
 
 
-def status_text(status: str, ended_by: str | None) -> str:
+def format_status(status: str, ended_by: str | None) -> str:
     """An experiment's status, or why it ended before its trials did."""
     return _EARLY.get(ended_by or "", status) if status == COMPLETED else status
 
 
-def fault_of(event: object) -> str | None:
+def find_fault(event: object) -> str | None:
     """What is wrong with the shape of an event, in words, or None. Unknown events pass."""
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         return "not an event: it has no `event`"
     kind = event["event"]
-    adapter = _adapter(_KINDS.get(kind, _Timed))
+    adapter = _build_adapter(_KINDS.get(kind, _Timed))
     if not adapter.validator.isinstance_python(event):  # fast, but gives no reason
         try:
             adapter.validate_python(event)
@@ -86,13 +86,13 @@ def fault_of(event: object) -> str | None:
 
 
 @cache
-def _adapter(shape: type) -> TypeAdapter[Any]:
+def _build_adapter(shape: type) -> TypeAdapter[Any]:
     return TypeAdapter(shape)
 
 
 def is_owner(value: object) -> bool:
-    """Whether `value` is an `owner` as `this_owner` gives it."""
-    return _adapter(_Owner).validator.isinstance_python(value)
+    """Whether `value` is an `owner` as `build_owner` gives it."""
+    return _build_adapter(_Owner).validator.isinstance_python(value)
 
 
 def _check_plain(values: dict[str, Any]) -> dict[str, Any]:
@@ -220,12 +220,12 @@ _KINDS: dict[str, type] = {
 }
 
 
-def this_owner() -> dict[str, Any]:
+def build_owner() -> dict[str, Any]:
     """The `owner` of an experiment_started event: this process, as of now."""
     return {"host": socket.gethostname(), "pid": os.getpid(), "started": round(time.time(), 6)}
 
 
-def this_user() -> str | None:
+def find_user_name() -> str | None:
     """The user's name; None if the system does not know it, as in a container."""
     try:
         return getpass.getuser()
@@ -233,7 +233,7 @@ def this_user() -> str | None:
         return None
 
 
-def processes_here() -> str:
+def read_namespace_id() -> str:
     """An id of the boot and process namespace, or "" if unknown."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -241,12 +241,12 @@ def processes_here() -> str:
     return ""
 
 
-def owner_in_words(owner: Mapping[str, Any] | None) -> str:
+def format_owner(owner: Mapping[str, Any] | None) -> str:
     """The driver that holds a journal with this last `owner`, or None."""
     if owner is None or (owner["host"] == socket.gethostname() and not is_alive(owner["pid"])):
         return "another driver that has just started"  # and has not signed the journal yet
     since = datetime.fromtimestamp(owner["started"]).astimezone().isoformat(" ", "seconds")
-    return f"another driver: pid {owner['pid']} on {printable(owner['host'])}, since {since}"
+    return f"another driver: pid {owner['pid']} on {clean_text(owner['host'])}, since {since}"
 
 
 def is_alive(pid: int) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 from uuid import uuid4
 
 from tuner.errors import CheckpointError, StorageError, UsageError, translate_error
-from tuner.spec.plain_values import MOST, fault_of_values, parse_json
+from tuner.spec.plain_values import MOST, find_value_fault, parse_json
 
 EXPERIMENT = "experiment.json"
 JOURNAL = "journal.jsonl"
@@ -59,7 +59,7 @@ def read_plain(path: Path) -> bytes:
     return data
 
 
-def odd_part(path: Path, *, below: Path) -> str | None:
+def find_path_fault(path: Path, *, below: Path) -> str | None:
     """The first part of `path` below `below` that is no plain file or folder, in words, or None.
 
     Raises OSError if it cannot look.
@@ -95,7 +95,7 @@ def read_object(path: Path) -> dict[str, Any]:
         value = read_json(path)
     if not isinstance(value, dict):
         raise UsageError(f"{path} is damaged: it must hold one object")
-    if fault := fault_of_values(value):
+    if fault := find_value_fault(value):
         raise UsageError(f"{path} is damaged: it {fault}")
     return value
 
@@ -146,13 +146,13 @@ def check_disk(folder: Path) -> None:
             probe.unlink()
 
 
-def make_folder(path: Path, *, below: Path) -> None:
+def create_folder(path: Path, *, below: Path) -> None:
     """Make the folder `path` and its parents below `below`.
 
     Raises OSError, FileNotFoundError if `below` is missing, as after a move by the user. A link
     between them is not followed.
     """
-    if fault := odd_part(path, below=below):
+    if fault := find_path_fault(path, below=below):
         raise OSError(errno.EINVAL, fault, str(path))
     missing = []
     while path != below and not path.is_dir():
@@ -225,7 +225,7 @@ class Checkpoint:
     epoch: int
 
 
-def inside(folder: Path, name: str) -> Path:
+def resolve_path(folder: Path, name: str) -> Path:
     """The path `name` in `folder`. Raises CheckpointError if it or a link leads outside."""
     relative = PurePosixPath(name)
     path = folder / relative
@@ -240,7 +240,7 @@ def inside(folder: Path, name: str) -> Path:
     return path
 
 
-def sha256_of(path: Path) -> str:
+def compute_sha256(path: Path) -> str:
     """The digest of a file, or of a folder's sorted names and file digests, in lower-case hex.
 
     Raises CheckpointError for what is missing, unreadable, a link, or no plain file or folder.
@@ -249,7 +249,7 @@ def sha256_of(path: Path) -> str:
         if path.is_symlink():
             raise CheckpointError(f"{path} is a symbolic link; a checkpoint holds plain files only")
         if path.is_dir():
-            return _folder_digest(path)
+            return _compute_folder_digest(path)
         if path.exists() and not path.is_file():
             raise CheckpointError(f"{path} is neither a plain file nor a folder")
         with path.open("rb") as file:
@@ -257,11 +257,11 @@ def sha256_of(path: Path) -> str:
     return digest
 
 
-def _folder_digest(folder: Path) -> str:
+def _compute_folder_digest(folder: Path) -> str:
     digest = hashlib.sha256()
     entries = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
     for name, path in sorted(entries.items()):
         if path.is_symlink() or not path.is_dir():
             # NUL cannot be part of a name, so no two listings read the same.
-            digest.update(os.fsencode(name) + b"\0" + sha256_of(path).encode() + b"\0")
+            digest.update(os.fsencode(name) + b"\0" + compute_sha256(path).encode() + b"\0")
     return digest.hexdigest()

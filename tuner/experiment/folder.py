@@ -26,17 +26,17 @@ from tuner.errors import (
 )
 from tuner.experiment import files
 from tuner.experiment.events import Event
-from tuner.experiment.files import Checkpoint, inside, sha256_of
-from tuner.experiment.journal import is_locked, locked
+from tuner.experiment.files import Checkpoint, compute_sha256, resolve_path
+from tuner.experiment.journal import is_locked, lock_journal
 from tuner.experiment.local_sync import LocalSync
 from tuner.experiment.reading import read
 from tuner.experiment.remote.mirror import Mirror
-from tuner.experiment.remote.objects import patiently
+from tuner.experiment.remote.objects import retry
 from tuner.experiment.remote.sync import RemoteSync
 from tuner.experiment.trials import CheckpointRecord
-from tuner.places import shown, storage_of, url_of
+from tuner.places import find_storage, find_url, format_path
 from tuner.spec.plain_values import parse_json
-from tuner.wording import program
+from tuner.wording import find_program
 
 FORMAT = 1  # of experiment.json
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{32}(\.removed)?", re.DOTALL)
@@ -49,7 +49,7 @@ class ExperimentFolder:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        url = url_of(path)
+        url = find_url(path)
         self.mirror = Mirror(self.path, url) if url else None
 
     @property
@@ -63,14 +63,14 @@ class ExperimentFolder:
 
     @property
     def storage(self) -> str:
-        return storage_of(self.path)
+        return find_storage(self.path)
 
     @property
     def location(self) -> str:
-        return shown(self.path)
+        return format_path(self.path)
 
     def locate(self, name: str) -> str:
-        return shown(self.path / name)
+        return format_path(self.path / name)
 
     @property
     def is_taken(self) -> bool:
@@ -87,7 +87,7 @@ class ExperimentFolder:
         Raises NameTakenError if it exists, UsageError if it cannot be created.
         """
         if self.is_taken:
-            raise self.name_taken()
+            raise self.build_taken_error()
         if self.mirror:
             document = {**document, "nonce": uuid4().hex}
         data = files.encode(document)
@@ -100,35 +100,35 @@ class ExperimentFolder:
                 (incomplete / name).touch()
             files.sync_tree(incomplete)
             if self.mirror and not self.mirror.reserve(data):
-                raise self.name_taken()
+                raise self.build_taken_error()
             incomplete.rename(self.path)
             files.sync(self.path.parent)
         except OSError as error:
             if self.path.exists() or self.path.is_symlink():
-                raise self.name_taken() from None
+                raise self.build_taken_error() from None
             raise UsageError(f"cannot create {self.path}: {error.strerror}") from error
         finally:
             shutil.rmtree(incomplete, ignore_errors=True)
 
-    def name_taken(self) -> NameTakenError:
-        resume = f"{program()} resume {shlex.quote(url_of(self.path) or self.path.name)}"
+    def build_taken_error(self) -> NameTakenError:
+        resume = f"{find_program()} resume {shlex.quote(find_url(self.path) or self.path.name)}"
         return NameTakenError(
             f"experiment {self.path.name!r} exists in {self.storage}; "
             f"go on with it by: {resume}, or give another name"
         )
 
-    def held(self, warn: Callable[[str], object]) -> AbstractContextManager[Sync]:
+    def open_storage(self, warn: Callable[[str], object]) -> AbstractContextManager[Sync]:
         """Exclude other drivers; yields the object that syncs the storage.
 
         warn: called before a long wait for a silent driver. Raises UsageError if another driver
         holds it.
         """
-        return self.mirror.held(warn) if self.mirror else nullcontext(LocalSync(self.path))
+        return self.mirror.open_storage(warn) if self.mirror else nullcontext(LocalSync(self.path))
 
     @contextmanager
-    def undriven(self, warn: Callable[[str], object]) -> Iterator[None]:
-        """Exclude all drivers. Raises and warns as `held`."""
-        with locked(self.path), self.held(warn):
+    def lock_out_drivers(self, warn: Callable[[str], object]) -> Iterator[None]:
+        """Exclude all drivers. Raises and warns as `open_storage`."""
+        with lock_journal(self.path), self.open_storage(warn):
             yield
 
     def refresh(self) -> None:
@@ -136,15 +136,19 @@ class ExperimentFolder:
         if self.mirror:
             self.mirror.refresh()
 
-    def mark(self) -> Hashable:
+    def compute_fingerprint(self) -> Hashable:
         """A value that changes with the journal and the documents, without reading them."""
-        return self.mirror.mark() if self.mirror else mark_here(self.path)
+        return (
+            self.mirror.compute_fingerprint()
+            if self.mirror
+            else compute_local_fingerprint(self.path)
+        )
 
-    def events(self) -> Iterator[Event]:
+    def read_events(self) -> Iterator[Event]:
         """The events of its journal, oldest first; raises JournalError as `reading.read` does."""
         return read(self.path)
 
-    def document(self) -> dict[str, Any]:
+    def read_document(self) -> dict[str, Any]:
         """experiment.json; of the spec only the objective is checked.
 
         An objective without `choose`, as earlier versions wrote it, chooses the best single epoch.
@@ -187,7 +191,7 @@ class ExperimentFolder:
             return
         path = self.path / name
         self.check(path)
-        self.make_folder(path.parent)
+        self.create_folder(path.parent)
         files.create_file(path, data)
 
     def read_latest(self, name: str) -> Any:
@@ -197,12 +201,12 @@ class ExperimentFolder:
     def remove(self, *, warn: Callable[[str], object]) -> None:
         """Remove the experiment; after a kill the rest is no experiment.
 
-        Raises UsageError if a driver holds it, or it cannot be removed. warn: as for `held`.
+        Raises UsageError if a driver holds it, or it cannot be removed. warn: see `open_storage`.
         """
         self._refuse_link()
         gone = self.path.with_name(f".{self.path.name}.{uuid4().hex}.removed")
         cannot = f"cannot remove {self.path}"
-        with locked(self.path), translate_error(UsageError, cannot, of=OSError):
+        with lock_journal(self.path), translate_error(UsageError, cannot, of=OSError):
             if self.mirror:
                 self.mirror.remove(warn)
             if self.path.exists():  # of one in a store there may be no copy
@@ -221,7 +225,7 @@ class ExperimentFolder:
         new = ExperimentFolder(path.with_name(name))
         if new.is_taken:
             raise UsageError(f"{new.location} exists: give another name")
-        with locked(path), translate_error(UsageError, f"cannot rename {path}", of=OSError):
+        with lock_journal(path), translate_error(UsageError, f"cannot rename {path}", of=OSError):
             path.rename(new.path)
             files.sync(path.parent)
         return new
@@ -234,31 +238,31 @@ class ExperimentFolder:
         """Remove the file or folder `name`, here and in a store. Raises OSError, and as `check`."""
         self.check(self.path / name)
         if mirror := self.mirror:
-            patiently(lambda: mirror.objects.remove(name))
+            retry(lambda: mirror.objects.remove(name))
         _remove(self.path / name)
 
-    def sizes(self) -> dict[str, int]:
+    def list_sizes(self) -> dict[str, int]:
         """POSIX path -> bytes, of each file here or in the store."""
         if self.mirror:
-            with self.mirror.objects.reaching() as objects:
-                return objects.sizes()
+            with self.mirror.objects.translate_errors() as objects:
+                return objects.list_sizes()
         paths = (Path(root, name) for root, _, names in os.walk(self.path) for name in names)
         return {path.relative_to(self.path).as_posix(): path.lstat().st_size for path in paths}
 
     def check(self, path: Path) -> None:
         """Raise UsageError if `path` within it leads elsewhere. Only what is written is checked."""
         with translate_error(UsageError, f"cannot look at {path}", of=OSError):
-            fault = files.odd_part(path, below=self.path)
+            fault = files.find_path_fault(path, below=self.path)
         if fault:
             raise UsageError(
                 f"cannot write {path}: {fault}, where an experiment has a plain file or folder"
             )
 
-    def make_folder(self, path: Path) -> None:
+    def create_folder(self, path: Path) -> None:
         """Make a folder within it. Raises OSError, FileNotFoundError if it was moved."""
         if self.mirror:
             self.path.mkdir(parents=True, exist_ok=True)
-        files.make_folder(path, below=self.path)
+        files.create_folder(path, below=self.path)
 
     def fetch(self, name: str) -> Path:
         """The path of `name`, fetched if missing; may not exist. Raises OSError."""
@@ -266,12 +270,12 @@ class ExperimentFolder:
             self.mirror.fetch(name)
         return self.path / name
 
-    def files_below(self, name: str) -> list[str]:
+    def list_files(self, name: str) -> list[str]:
         """Sorted POSIX paths of the files below the folder `name`, here and in the store."""
         paths = (Path(root, file) for root, _, names in os.walk(self.path / name) for file in names)
         names = {path.relative_to(self.path).as_posix() for path in paths}
         if mirror := self.mirror:
-            names.update(patiently(lambda: mirror.objects.names(name)))
+            names.update(retry(lambda: mirror.objects.list_names(name)))
         return sorted(names)
 
     def upload(self, path: Path) -> None:
@@ -285,15 +289,15 @@ class ExperimentFolder:
             with suppress(OSError):
                 _remove(path)
 
-    def checkpoint(self, record: CheckpointRecord, trial_id: str) -> Checkpoint:
+    def fetch_checkpoint(self, record: CheckpointRecord, trial_id: str) -> Checkpoint:
         """The checkpoint of a journal record. Raises CheckpointError if missing or altered."""
         what = f"checkpoint of trial {trial_id}, epoch {record.epoch}"
-        path = inside(self.path, record.path)
+        path = resolve_path(self.path, record.path)
         with translate_error(CheckpointError, f"{what} cannot be fetched", of=OSError):
             self.fetch(record.path)
         if not os.path.exists(path):
             raise CheckpointError(f"{what} is missing: {path}")
-        digest = sha256_of(path)
+        digest = compute_sha256(path)
         if digest != record.sha256:
             raise CheckpointError(
                 f"{what} is not what was written: {path} has sha256 {digest[:12]}..., "
@@ -301,9 +305,9 @@ class ExperimentFolder:
             )
         return Checkpoint(path, digest, record.epoch)
 
-    def event_files_synced(self) -> AbstractContextManager[None]:
+    def sync_event_files(self) -> AbstractContextManager[None]:
         """Fetch TensorBoard's event files now, which may raise, and every half a minute."""
-        return self.mirror.event_files_synced() if self.mirror else nullcontext()
+        return self.mirror.sync_event_files() if self.mirror else nullcontext()
 
 
 def _remove_leftovers(new: Path) -> None:
@@ -322,12 +326,12 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def mark_here(folder: Path) -> Hashable:
-    """What `ExperimentFolder.mark` is of a folder that is no copy: two looks at the file system."""
-    return _changed(folder), _changed(folder / files.JOURNAL)
+def compute_local_fingerprint(folder: Path) -> Hashable:
+    """The fingerprint of a folder that is no copy: two looks at the file system."""
+    return _read_file_stat(folder), _read_file_stat(folder / files.JOURNAL)
 
 
-def _changed(path: Path) -> tuple[int, int] | None:
+def _read_file_stat(path: Path) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
     except OSError:

@@ -15,7 +15,7 @@ from math import fsum
 from sys import intern
 from typing import Any
 
-from tuner.experiment.estimate import Curve, beats_default, curve_of
+from tuner.experiment.estimate import Curve, beats_default, build_curve
 from tuner.experiment.events import (
     CHECKPOINT,
     COMPLETED,
@@ -138,7 +138,7 @@ class History:
     def ended_trials(self) -> int:
         return sum(self.counts[status] for status in ENDED)
 
-    def total(self, suggested: int | None) -> int | None:
+    def count_trials(self, suggested: int | None) -> int | None:
         """All trials: the searcher's, at least `suggested`, and the users'. None if time alone ends
         it.
         """
@@ -147,7 +147,7 @@ class History:
         begun = sum(trial.origin != REQUESTED for trial in list(self.trials.values()))
         return max(suggested, begun) + len(self.steered.tries)
 
-    def summary(self, suggested: int | None) -> dict[str, Any]:
+    def summarize(self, suggested: int | None) -> dict[str, Any]:
         """The fields of `experiment_ended` beside its status. suggested: as for `total`."""
         gaps = (max(0.0, after.started - before.ended) for before, after in pairwise(self.runs))
         counts = self.counts + Counter(self._reopened.values())
@@ -163,12 +163,12 @@ class History:
         return {
             "counts": {status: counts[status] for status in COUNTED},
             "best": best,
-            "total": self.total(suggested),
+            "total": self.count_trials(suggested),
             "started": self.started,
             "idle_s": round(fsum(gaps), 6),
         }
 
-    def of_status(self, *statuses: str) -> list[TrialRecord]:
+    def list_by_status(self, *statuses: str) -> list[TrialRecord]:
         """The trials of these statuses. Safe to call while another thread applies events."""
         return [trial for trial in list(self.trials.values()) if trial.status in statuses]
 
@@ -196,7 +196,7 @@ class History:
             self.ended = time
             self.ended_by = event.get("reason")
             self.never_started = event.get("never_started")
-            unfinished = self.of_status(RUNNING, INTERRUPTED)
+            unfinished = self.list_by_status(RUNNING, INTERRUPTED)
             if self.status == COMPLETED or (self.status == FAILED and not unfinished):
                 self.steered.finishing = False
         else:
@@ -221,7 +221,7 @@ class History:
             record = CheckpointRecord(event["epoch"], event["path"], event["sha256"])
             trial.checkpoints.append(record)
             if event.get("metrics") is not None:
-                self._correct(trial, event)
+                self._replace_metrics(trial, event)
         elif kind == TRIAL_ENDED:
             self._end(trial, event)
 
@@ -231,12 +231,12 @@ class History:
         trial.checkpoints = [record for record in trial.checkpoints if record.epoch != epoch]
 
     def reopen(self, trial_id: str) -> None:
-        """Mark a completed trial as interrupted; `summary` counts its journaled status."""
+        """Mark a completed trial as interrupted; `summarize` counts its journaled status."""
         journaled = self.trials[trial_id].status
         self._set_status(self.trials[trial_id], INTERRUPTED)
         self._reopened[trial_id] = journaled
 
-    def settle(self, trial_id: str) -> None:
+    def compact_trial(self, trial_id: str) -> None:
         """Forget all but the best and the last report of a trial that does not go on."""
         trial = self.trials[trial_id]
         trial.checkpoints.clear()
@@ -250,7 +250,7 @@ class History:
         """Mark what still counts as running as interrupted: the driver is gone."""
         if self.status == RUNNING:
             self.status = INTERRUPTED
-        for trial in self.of_status(RUNNING):
+        for trial in self.list_by_status(RUNNING):
             self._set_status(trial, INTERRUPTED)
 
     def _start(self, trial: TrialRecord, event: Event, *, is_new: bool) -> None:
@@ -270,15 +270,15 @@ class History:
         if self.counts[RUNNING] > self.pace.side_by_side:
             self.pace.side_by_side = self.counts[RUNNING]
 
-    def _remembered(self, event: Event) -> dict[str, float]:
+    def _select_metrics(self, event: Event) -> dict[str, float]:
         reported: dict[str, float] = event["metrics"]
         if self._metrics is not None:
             return {name: reported[name] for name in self._metrics if name in reported}
         return reported
 
-    def _correct(self, trial: TrialRecord, event: Event) -> None:
+    def _replace_metrics(self, trial: TrialRecord, event: Event) -> None:
         """Give the report of an epoch that was run again the metrics of its new weights."""
-        metrics = self._remembered(event)
+        metrics = self._select_metrics(event)
         for index, report in enumerate(trial.results):
             if report.epoch == event["epoch"] and report.metrics != metrics:
                 trial.results[index] = report._replace(metrics=metrics)
@@ -288,39 +288,39 @@ class History:
         if self._objective is None:
             return
         trial.best = None
-        trial.curve = curve_of(trial.values_within(self._objective), self._objective)
-        self._name_best(trial, trial.curve)
+        trial.curve = build_curve(trial.list_counted_values(self._objective), self._objective)
+        self._set_best(trial, trial.curve)
         self._find_best_of_all()
 
     def _find_best_of_all(self) -> None:
         self.leader = None
         for trial in self.trials.values():
             if trial.best is not None and trial.status != FAILED:
-                self.leader = self._better(self.leader, trial.best)
+                self.leader = self._choose_better(self.leader, trial.best)
 
     def _report(self, trial: TrialRecord, event: Event) -> None:
-        metrics = self._remembered(event)
+        metrics = self._select_metrics(event)
         epoch = event["epoch"]
         trial.results.append(Report(epoch, event["time"], metrics))
         trial.done = event.get("done") is True
         self.pace.epochs += 1
         if self._objective is None or self._objective.metric not in metrics:
             return
-        if not self._objective.counts(epoch, metrics):
+        if not self._objective.can_be_best(epoch, metrics):
             return
         if trial.curve is None:
             trial.curve = Curve(self._objective)
         trial.curve.add(epoch, self._sign * metrics[self._objective.metric])
-        self._name_best(trial, trial.curve)
+        self._set_best(trial, trial.curve)
         if trial.best is None or trial.status == FAILED:
             return
         was = self.leader
         if was and was.trial_id == trial.trial_id and self._is_better(was, trial.best):
             self._find_best_of_all()  # by its latest report it is worth less
         else:
-            self.leader = self._better(was, trial.best)
+            self.leader = self._choose_better(was, trial.best)
 
-    def _name_best(self, trial: TrialRecord, curve: Curve) -> None:
+    def _set_best(self, trial: TrialRecord, curve: Curve) -> None:
         """Set the trial's best epoch and what it is worth by its curve."""
         if curve.epoch is None or curve.loss is None or curve.estimate is None:
             return
@@ -343,7 +343,7 @@ class History:
         """`Objective.is_better` of estimates, without asking it for its sign a million times."""
         return self._sign * new.estimate < self._sign * old.estimate
 
-    def _better(self, old: Best | None, new: Best) -> Best:
+    def _choose_better(self, old: Best | None, new: Best) -> Best:
         """The better one; of one trial the newer one."""
         if old is None or old.trial_id == new.trial_id or self._is_better(new, old):
             return new
@@ -360,11 +360,11 @@ class History:
         if status == FAILED and self.leader is not None and self.leader.trial_id == trial.trial_id:
             self._find_best_of_all()
         elif had_failed and status != FAILED and trial.best is not None:  # it counts again
-            self.leader = self._better(self.leader, trial.best)
+            self.leader = self._choose_better(self.leader, trial.best)
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
+def pause_collector() -> Iterator[None]:
     """Pause the garbage collector, which takes a third of the time to fold 100,000 trials."""
     enabled = gc.isenabled()
     gc.disable()
@@ -383,7 +383,7 @@ def fold(
 ) -> History:
     """The history that `events`, oldest first, lead to; its trials in the order of their ids."""
     history = History(objective, images=images)
-    with collector_paused():
+    with pause_collector():
         for event in events:
             history.apply(event)
         history.trials = dict(sorted(history.trials.items(), key=lambda item: int(item[0])))

@@ -23,12 +23,12 @@ from tuner.experiment.events import (
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     Event,
-    fault_of,
-    owner_in_words,
+    find_fault,
+    format_owner,
 )
 from tuner.experiment.files import JOURNAL, open_plain, sync
 from tuner.experiment.reading import LONGEST, Lines, Order, decode, open_journal, read
-from tuner.wording import program
+from tuner.wording import find_program
 
 _LOCK_WAIT_S = 0.5
 # Monotonic, including a laptop's sleep if the system counts it
@@ -76,10 +76,10 @@ class Journal:
         except BaseException:
             os.close(fd)
             raise
-        clock = clock or steady_clock(not_before=last)
+        clock = clock or start_clock(not_before=last)
         return cls(path, fd, size=events.end, order=events.order, clock=clock)
 
-    def earlier(self) -> Iterator[Event]:
+    def read_earlier(self) -> Iterator[Event]:
         """The events from before `open`, which has checked them; raises JournalError."""
         left = self._opened
         try:
@@ -104,7 +104,7 @@ class Journal:
         whose = {} if trial_id is None else {"trial_id": trial_id}
         record: Event = {"event": event, "time": round(self._clock(), 6), **whose, **fields}
         line = _encode(record)
-        fault = self._order.fault_of(record)
+        fault = self._order.find_fault(record)
         assert fault is None, fault  # nobody could read it any more
         with self._writing:
             self._write(self._fd, line)
@@ -143,12 +143,13 @@ class Journal:
         if not is_there:
             raise JournalLostError(
                 f"{self.path.parent} was moved or removed while the search ran, which has ended; "
-                f"if it was moved, go on with: {program()} resume THE-NEW-FOLDER"
+                f"if it was moved, go on with: {find_program()} resume THE-NEW-FOLDER"
             )
         if ours.st_size != self._size:
             raise JournalLostError(
                 f"{self.path} is written to by another driver, too: the file system does not keep "
-                f"its lock between machines. The experiment is left to {_holder(self.path.parent)}"
+                "its lock between machines. The experiment is left to "
+                f"{_describe_holder(self.path.parent)}"
             )
 
     def close(self) -> None:
@@ -195,7 +196,7 @@ def is_locked(folder: Path) -> bool:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_journal(folder: Path) -> Iterator[None]:
     """Exclude drivers of this machine. Raises UsageError, naming the present driver."""
     try:
         fd = open_plain(folder / JOURNAL)
@@ -211,7 +212,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def _encode(event: Event) -> bytes:
     what = f"cannot journal {event['event']} of trial {event.get('trial_id', '-')}"
-    fault = fault_of(event)
+    fault = find_fault(event)
     if fault:
         raise JournalError(f"{what}: {fault}")
     try:
@@ -233,23 +234,24 @@ def _lock(fd: int, folder: Path) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise UsageError(
-                    f"{folder / JOURNAL} is held by {_holder(folder)}; let it end or stop it first"
+                    f"{folder / JOURNAL} is held by {_describe_holder(folder)}; let it end or stop "
+                    "it first"
                 ) from None
             time.sleep(0.02)
         except OSError as error:
             raise JournalError(f"cannot lock {folder / JOURNAL}: {error.strerror}") from error
 
 
-def _holder(folder: Path) -> str:
+def _describe_holder(folder: Path) -> str:
     owner = None
     with suppress(JournalError):  # the next owner of the lock will see that it is damaged
         for event in read(folder):
             if event["event"] == EXPERIMENT_STARTED:
                 owner = event["owner"]
-    return owner_in_words(owner)
+    return format_owner(owner)
 
 
-def steady_clock(
+def start_clock(
     *, not_before: float = 0.0, now: Clock | None = None, elapsed: Clock | None = None
 ) -> Clock:
     """A clock that starts at the machine's time, or `not_before`, and never goes back."""

@@ -32,20 +32,20 @@ class LocalSync:
         self._replaced: SimpleQueue[Path] = SimpleQueue()
 
     @contextmanager
-    def running(self, journal: Journal, on_error: OnError) -> Iterator[None]:
+    def keep_synced(self, journal: Journal, on_error: OnError) -> Iterator[None]:
         """Sync in a thread, and completely at the end.
 
         on_error: called once if the disk fails or the folder is gone. Raises StorageError or
         JournalError if the disk fails at the end.
         """
-        with process.running(partial(self._follow, journal, on_error)):
+        with process.run_in_thread(partial(self._keep_syncing, journal, on_error)):
             yield
         self.flush(journal)
 
     def await_journal(self) -> None:
         """Does nothing: what is journaled outlives this process, and soon a power cut."""
 
-    def saved(self, checkpoint: Path) -> None:
+    def notify_saved(self, checkpoint: Path) -> None:
         """Sync `checkpoint`, a journaled file or folder, soon."""
         self._saved.put(checkpoint)
 
@@ -58,20 +58,22 @@ class LocalSync:
 
         Raises StorageError or JournalError, with nothing removed.
         """
-        replaced = _taken(self._replaced)  # first: what has replaced them is among the saved
-        saved = [path for path in _taken(self._saved) if not {path, *path.parents} & set(replaced)]
+        replaced = _pop_all(self._replaced)  # first: what has replaced them is among the saved
+        saved = [
+            path for path in _pop_all(self._saved) if not {path, *path.parents} & set(replaced)
+        ]
         folders = {
             folder for path in saved for folder in path.parents if self._folder in folder.parents
         }
         for path in saved:
-            self._force(sync_tree, path)
+            self._sync_path(sync_tree, path)
         for folder in sorted(folders):
-            self._force(sync, folder)
+            self._sync_path(sync, folder)
         journal.sync()
         for folder in replaced:
             shutil.rmtree(folder, ignore_errors=True)  # a search does not end if that fails
 
-    def _follow(self, journal: Journal, on_error: OnError, over: Event) -> None:
+    def _keep_syncing(self, journal: Journal, on_error: OnError, over: Event) -> None:
         while not over.wait(self._every_s):
             try:
                 self.flush(journal)
@@ -81,7 +83,7 @@ class LocalSync:
                 return
 
     @staticmethod
-    def _force(to_disk: Callable[[Path], None], path: Path) -> None:
+    def _sync_path(to_disk: Callable[[Path], None], path: Path) -> None:
         with (
             translate_error(StorageError, f"cannot write {path}", of=OSError),
             suppress(FileNotFoundError),  # it was lost since, and its digest tells a resume
@@ -89,5 +91,5 @@ class LocalSync:
             to_disk(path)
 
 
-def _taken(queue: SimpleQueue[Path]) -> list[Path]:
+def _pop_all(queue: SimpleQueue[Path]) -> list[Path]:
     return [queue.get() for _ in range(queue.qsize())]

@@ -19,7 +19,7 @@ from tuner.experiment.events import (
     RESULT,
     TRIAL_STARTED,
     Event,
-    fault_of,
+    find_fault,
 )
 from tuner.experiment.files import JOURNAL, open_plain
 from tuner.spec.plain_values import MOST, parse_json
@@ -37,7 +37,7 @@ def read(folder: Path) -> Iterator[Event]:
     return iter(Lines(open_journal(path), path))
 
 
-def last_event(folder: Path) -> Event | None:
+def read_last_event(folder: Path) -> Event | None:
     """The event of the last line, without reading the others; None if it is damaged."""
     try:
         with open_journal(folder / JOURNAL) as file:
@@ -50,7 +50,7 @@ def last_event(folder: Path) -> Event | None:
         event = decode(end.splitlines(keepends=True)[-1])
     except (JournalError, OSError, ValueError, IndexError):
         return None
-    return event if end.endswith(b"\n") and fault_of(event) is None else None
+    return event if end.endswith(b"\n") and find_fault(event) is None else None
 
 
 class Tail:
@@ -86,7 +86,7 @@ class Order:
         self.lines = 0
         self._epochs: dict[str, int] = {}  # the last one of each trial that has started, or -1
 
-    def fault_of(self, event: Event) -> str | None:
+    def find_fault(self, event: Event) -> str | None:
         """Why this event cannot come next, in words, or None."""
         kind = event["event"]
         trial_id = event.get("trial_id", "")
@@ -127,11 +127,11 @@ class Lines:
 
     def __iter__(self) -> Iterator[Event]:
         try:
-            yield from self._events()
+            yield from self._read_events()
         except OSError as error:  # of the disk, while it reads
             raise JournalError(f"cannot read {self._path}: {error.strerror}") from error
 
-    def _events(self) -> Iterator[Event]:
+    def _read_events(self) -> Iterator[Event]:
         lines = iter(partial(self._file.readline, LONGEST), b"")
         end = self.end
         size = self._size
@@ -142,17 +142,17 @@ class Lines:
             try:
                 event = decode(line)
             except ValueError as error:
-                if len(line) < LONGEST and self._is_torn_at(end):
+                if len(line) < LONGEST and self._has_torn_tail(end):
                     return
                 raise JournalError(f"{self._path}, line {number}: {error}") from error
-            fault = fault_of(event) or self.order.fault_of(event)
+            fault = find_fault(event) or self.order.find_fault(event)
             if fault is not None:
                 raise JournalError(f"{self._path}, line {number}: {fault}")
             self.order.add(event)
             self.end = end
             yield event
 
-    def _is_torn_at(self, end: int) -> bool:
+    def _has_torn_tail(self, end: int) -> bool:
         """Whether what comes after `end` is a line without its newline, or nothing."""
         line = self._file.readline(max(0, min(LONGEST, self._size - end)))
         return len(line) < LONGEST and not line.endswith(b"\n")

@@ -22,18 +22,24 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tuner.errors import SpecError, TunerError, UsageError, did_you_mean, translate_error
+from tuner.errors import SpecError, TunerError, UsageError, suggest_similar, translate_error
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.storage import free_name
-from tuner.spec.code import NamedCode, code_of
+from tuner.experiment.storage import find_free_name
+from tuner.spec.code import NamedCode, find_code
 from tuner.spec.command import Command
-from tuner.spec.declaration import default_declaration
+from tuner.spec.declaration import load_default_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.settings import FaultsError, faults_of, parse
-from tuner.spec.text import COMMAND_LINE, LONGEST, assigned, override, read_mapping
-from tuner.spec.validation import Machine, ValidatedSpec, settled, validate, with_default
-from tuner.wording import program
+from tuner.spec.settings import FaultsError, convert_errors, parse
+from tuner.spec.text import (
+    COMMAND_LINE,
+    LONGEST,
+    apply_assignments,
+    parse_assignments,
+    read_mapping,
+)
+from tuner.spec.validation import Machine, ValidatedSpec, add_default_config, settle_spec, validate
+from tuner.wording import find_program
 
 _FUNCTION = "experiment"  # of a module: def experiment() -> ExperimentSpec
 _SHIPPED = "tuner.shipped.experiments"
@@ -56,23 +62,23 @@ def resolve(
 
     command: replaces the trainable, and EXPERIMENT may be None. assignments: KEY=VALUE. admit:
     called with the code that a recorded experiment names, and its folder, before it is imported.
-    Without an assigned name it gets the next free one. Raises as `load_experiment`, `override`
-    and `validate`, and UsageError if the assigned name is taken.
+    Without an assigned name it gets the next free one. Raises as `load_experiment`,
+    `apply_assignments` and `validate`, and UsageError if the assigned name is taken.
     """
     if experiment is None:
-        loaded = _from_command(command or "")
+        loaded = _load_command(command or "")
     else:
-        loaded = load_experiment(experiment, set_to=assigned(assignments))
+        loaded = load_experiment(experiment, set_to=parse_assignments(assignments))
     raw = {"name": loaded.name, **loaded.raw}
     if command:
         raw["trainable"] = {"command": command}
-    raw = override(raw, assignments)
+    raw = apply_assignments(raw, assignments)
     name = raw["name"]
     storage = raw.get("storage")
     has_name = any(assignment.startswith("name=") for assignment in assignments)
     if not has_name and isinstance(name, str) and isinstance(storage, str | None):
-        raw["name"] = free_name(name, storage)
-    if code := [each for each in loaded.code if each in code_of(raw)]:
+        raw["name"] = find_free_name(name, storage)
+    if code := [each for each in loaded.code if each in find_code(raw)]:
         admit(code, Path(loaded.source).parent)
     source = loaded.source
     if assignments and source != COMMAND_LINE:
@@ -80,7 +86,7 @@ def resolve(
     spec = validate(raw, source=source, machine=machine)
     folder = ExperimentFolder(spec.folder)
     if folder.is_taken:
-        raise folder.name_taken()
+        raise folder.build_taken_error()
     return spec, loaded.source
 
 
@@ -104,22 +110,22 @@ def load_experiment(
     """
     directory = directory or Path.cwd()
     path = directory / text
-    search_modules_in(directory)
+    add_module_folder(directory)
     if path.suffix in (".yaml", ".yml", ".json", ".py") and not path.exists():
         raise UsageError(f"no file {path}")
     if path.suffix in (".yaml", ".yml", ".json"):
-        search_modules_in(path.parent)
-        return _from_text(path)
+        add_module_folder(path.parent)
+        return _load_document(path)
     if path.suffix == ".py":
-        search_modules_in(path.parent)
-        return _from_module(_import_file(path.stem, path), path.stem)
-    if text.partition(":")[0] in default_declaration().schemes:
+        add_module_folder(path.parent)
+        return _load_module(_import_file(path.stem, path), path.stem)
+    if text.partition(":")[0] in load_default_declaration().schemes:
         assignments = list(set_to)
         training, space = (
             {path.removeprefix(at): v for path, v in assignments if path.startswith(at)}
             for at in ("training.", "search.space.")
         )
-        raw = default_declaration().default_experiment(
+        raw = load_default_declaration().default_experiment(
             text, directory, training, space, dict(assignments).get("time_budget_s")
         )
         return Experiment(raw, str(raw["name"]), str(raw["training"]["dataset"]))
@@ -127,28 +133,28 @@ def load_experiment(
         module, _, function = text.partition(":")
         file = directory / module
         if file.suffix == ".py" and file.is_file():
-            search_modules_in(file.parent)
-            return _from_module(_import_file(file.stem, file), file.stem, function)
-        return _from_module(_import(module, text), module.rpartition(".")[2], function)
+            add_module_folder(file.parent)
+            return _load_module(_import_file(file.stem, file), file.stem, function)
+        return _load_module(_import(module, text), module.rpartition(".")[2], function)
     in_directory = directory / "experiments" / f"{text}.py"
     if text.isidentifier() and in_directory.is_file():
-        return _from_module(_import_file(f"experiments.{text}", in_directory), text)
-    if text in _shipped():
-        return _from_module(_import(f"{_SHIPPED}.{text}", text), text)
+        return _load_module(_import_file(f"experiments.{text}", in_directory), text)
+    if text in _list_shipped():
+        return _load_module(_import(f"{_SHIPPED}.{text}", text), text)
     if path.is_dir():
         raise UsageError(f"{text!r} is a folder: for images in it write folder:{text}")
-    available = names(directory)
-    hint = did_you_mean(text, available)
+    available = list_experiment_names(directory)
+    hint = suggest_similar(text, available)
     raise UsageError(
         f"no experiment {text!r}{hint}; available: {', '.join(available)}; "
         "or give module:function, a .py, .yaml or .json file, or images: folder:PATH"
     )
 
 
-def names(directory: Path) -> list[str]:
+def list_experiment_names(directory: Path) -> list[str]:
     """The experiments that can be called by name from `directory`, sorted."""
     files = (directory / "experiments").glob("[!_]*.py")
-    return sorted({*(file.stem for file in files), *_shipped()})
+    return sorted({*(file.stem for file in files), *_list_shipped()})
 
 
 def describe(directory: Path) -> dict[str, str]:
@@ -158,7 +164,7 @@ def describe(directory: Path) -> dict[str, str]:
     """
     folders = [directory / "experiments", *map(Path, importlib.import_module(_SHIPPED).__path__)]
     described = {}
-    for name in names(directory):
+    for name in list_experiment_names(directory):
         path = next(path for folder in folders if (path := folder / f"{name}.py").is_file())
         try:
             docstring = ast.get_docstring(ast.parse(path.read_bytes())) or ""
@@ -168,13 +174,13 @@ def describe(directory: Path) -> dict[str, str]:
     return described
 
 
-def search_modules_in(directory: Path) -> None:
+def add_module_folder(directory: Path) -> None:
     """Let Python find the user's modules in `directory`; workers get the same search path."""
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
 
 
-def _shipped() -> list[str]:
+def _list_shipped() -> list[str]:
     folders = importlib.import_module(_SHIPPED).__path__
     return [module.name for module in pkgutil.iter_modules(folders)]
 
@@ -209,7 +215,7 @@ def _translate_errors(source: str) -> Iterator[None]:
     except TunerError:
         raise
     except ValidationError as error:
-        raise SpecError(faults_of(error, ExperimentSpec), source) from error
+        raise SpecError(convert_errors(error, ExperimentSpec), source) from error
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == source]
         if isinstance(error, SyntaxError) and error.filename == source:
@@ -220,7 +226,7 @@ def _translate_errors(source: str) -> Iterator[None]:
         sys.argv = arguments
 
 
-def _from_text(path: Path) -> Experiment:
+def _load_document(path: Path) -> Experiment:
     if path.exists() and not path.is_file():
         raise UsageError(f"cannot read {path}: it is not a plain file")
     with (
@@ -232,25 +238,25 @@ def _from_text(path: Path) -> Experiment:
     raw = read_mapping(text, str(path))
     code: tuple[NamedCode, ...] = ()
     if path.name == EXPERIMENT and isinstance(raw.get("spec"), dict):
-        raw = _recorded(raw["spec"], path)
-        code = tuple(code_of(raw))
+        raw = _clean_recorded(raw["spec"], path)
+        code = tuple(find_code(raw))
     return Experiment(raw, str(raw.get("name", path.stem)), str(path), code)
 
 
-def _recorded(spec: dict[str, Any], path: Path) -> dict[str, Any]:
+def _clean_recorded(spec: dict[str, Any], path: Path) -> dict[str, Any]:
     """A recorded spec to run again: without its storage, under its folder's name."""
     kept = {key: value for key, value in spec.items() if key not in ("storage", "name")}
-    return {"name": path.resolve().parent.name, **_without_settled(kept)}
+    return {"name": path.resolve().parent.name, **_drop_derived(kept)}
 
 
-def _without_settled(spec: dict[str, Any]) -> dict[str, Any]:
+def _drop_derived(spec: dict[str, Any]) -> dict[str, Any]:
     """A recorded spec without values that `validate` derived from its size."""
     for section, *names in _SETTLED:
         settings = spec.get(section)
         if isinstance(settings, dict) and settings.get(names[0]) is not None:
             shorter = {**spec, section: {k: v for k, v in settings.items() if k not in names}}
             parsed, _ = parse(ExperimentSpec, shorter)
-            again = parsed and getattr(settled(with_default(parsed)), section).model_dump(
+            again = parsed and getattr(settle_spec(add_default_config(parsed)), section).model_dump(
                 mode="json"
             )
             if again and all(again.get(n) == settings[n] for n in names if n in settings):
@@ -258,23 +264,25 @@ def _without_settled(spec: dict[str, Any]) -> dict[str, Any]:
     return spec
 
 
-def _from_command(command: str) -> Experiment:
+def _load_command(command: str) -> Experiment:
     """A search that is described by the command line alone; modules are looked for here."""
-    search_modules_in(Path.cwd())
+    add_module_folder(Path.cwd())
     try:
         name = Command.read({"command": command}).default_name
     except FaultsError as error:
-        raise SpecError([fault.under("trainable") for fault in error.faults], "--command") from None
+        raise SpecError(
+            [fault.add_prefix("trainable") for fault in error.faults], "--command"
+        ) from None
     return Experiment({}, name, COMMAND_LINE)
 
 
-def _from_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Experiment:
+def _load_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Experiment:
     source = str(module.__file__ or module.__name__)
     make = getattr(module, function, None)
     if not callable(make):
         raise UsageError(
             f"{source} has no function {function}() that returns an ExperimentSpec; "
-            f"a script is searched by: {program()} run --command 'python SCRIPT --lr {{lr}}'"
+            f"a script is searched by: {find_program()} run --command 'python SCRIPT --lr {{lr}}'"
         )
     try:
         inspect.signature(make).bind()
@@ -290,7 +298,7 @@ def _from_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Ex
     if isinstance(spec, ExperimentSpec):
         if "name" in spec.model_fields_set:
             name = spec.name
-        return Experiment(spec.plain(exclude_unset=True), name, source)
+        return Experiment(spec.dump_values(exclude_unset=True), name, source)
     if isinstance(spec, Mapping):
         return Experiment(dict(spec), str(spec.get("name", name)), source)
     kind = type(spec).__name__

@@ -57,11 +57,11 @@ class Steered:
         """Those of all requests that were answered."""
         return {answer.id for answer in self.answers}
 
-    def answer(self, control_id: str | None) -> Answer | None:
+    def find_answer(self, control_id: str | None) -> Answer | None:
         """The control of this id, if there is one."""
         return next((answer for answer in self.answers if answer.id == control_id), None)
 
-    def waiting(self, begun: Iterable[str]) -> Iterator[Requested]:
+    def list_waiting(self, begun: Iterable[str]) -> Iterator[Requested]:
         """The tries whose trial has not begun. begun: the trials of requested configs."""
         begun = set(begun)
         nameless = len(begun - {each.trial_id for each in self.tries})
@@ -73,7 +73,7 @@ class Steered:
 
     def apply(self, event: Event) -> None:
         """Take a `control` event into account. A verb that is not known changes nothing."""
-        answer = _answer(event)
+        answer = _parse_answer(event)
         self.answers.append(answer)
         if answer.refused is not None:
             return
@@ -90,11 +90,11 @@ class Steered:
             case {"verb": "try", "config": dict(config)}:
                 self.tries.append(Requested(config, event.get("trial_id")))
             case _:
-                self.changes |= _change(answer.control)
+                self.changes |= _find_change(answer.control)
                 self.samples = self.changes.get("num_samples", self.samples)
 
 
-def present(document: Mapping[str, Any], answers: Iterable[Answer]) -> dict[str, Any]:
+def apply_controls(document: Mapping[str, Any], answers: Iterable[Answer]) -> dict[str, Any]:
     """experiment.json with the spec that the journaled controls have made of it."""
     answers = list(answers)
     ids = [answer.id for answer in answers]
@@ -103,22 +103,22 @@ def present(document: Mapping[str, Any], answers: Iterable[Answer]) -> dict[str,
     spec = dict(document["spec"])
     for answer in new:
         if answer.refused is None:
-            spec |= _change(answer.control)
+            spec |= _find_change(answer.control)
     return {**document, "spec": spec, **({LATEST: ids[-1]} if ids else {})}
 
 
-def answers_of(events: Iterable[Event]) -> list[Answer]:
+def collect_answers(events: Iterable[Event]) -> list[Answer]:
     """The controls among events, in order."""
-    return [_answer(event) for event in events if event.get("event") == CONTROL]
+    return [_parse_answer(event) for event in events if event.get("event") == CONTROL]
 
 
-def _answer(event: Event) -> Answer:
+def _parse_answer(event: Event) -> Answer:
     by = event.get("by", "")
     refused = event.get("refused")
     return Answer(event["id"], event["time"], event["control"], by, refused)
 
 
-def _change(control: Mapping[str, Any]) -> dict[str, Any]:
+def _find_change(control: Mapping[str, Any]) -> dict[str, Any]:
     """What a control changes of the spec."""
     verb = VERBS.get(str(control.get("verb")))
     is_change = verb is not None and verb.is_setting and verb.field in control

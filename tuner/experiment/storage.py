@@ -9,44 +9,44 @@ from itertools import chain, count
 from pathlib import Path
 from uuid import uuid4
 
-from tuner.errors import UsageError, did_you_mean, translate_error
+from tuner.errors import UsageError, suggest_similar, translate_error
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.remote.objects import Objects, objects_in
-from tuner.places import default_storage, is_url, local, shown, url_of
+from tuner.experiment.remote.objects import Objects, open_objects
+from tuner.places import find_default_storage, find_local_folder, find_url, format_path, is_url
 
 _BY_DRIVER = "driver"  # the file that is written here
 MISSING = "does not see what is written there from here"
 NOT_WRITABLE = "cannot write there"
 
 
-def storage_folder(storage: Path | str | None) -> Path:
+def resolve_storage(storage: Path | str | None) -> Path:
     """The folder of `storage` (None: $TUNER_STORAGE, else ./results), or of its copies."""
-    return local(default_storage() if storage is None else storage)
+    return find_local_folder(find_default_storage() if storage is None else storage)
 
 
 def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path:
     """The folder of an experiment by name, path or URL. Raises UsageError with similar names."""
     if is_url(name):
         storage, _, name = str(name).rstrip("/").rpartition("/")
-    root = storage_folder(storage)
+    root = resolve_storage(storage)
     for folder in (root / name, Path(name).expanduser()):
         if _is_experiment(folder):
             return folder
-    names = sorted(folder.name for folder in experiment_folders(root))
+    names = sorted(folder.name for folder in find_experiment_folders(root))
     available = f"available: {', '.join(names[:20])}" if names else "there are none yet"
-    hint = did_you_mean(str(name), names)
-    raise UsageError(f"no experiment {str(name)!r} in {shown(root)}{hint}; {available}")
+    hint = suggest_similar(str(name), names)
+    raise UsageError(f"no experiment {str(name)!r} in {format_path(root)}{hint}; {available}")
 
 
-def experiment_folders(
+def find_experiment_folders(
     storage: Path | str | None = None, *, trusted: Container[str] = ()
 ) -> Iterator[Path]:
     """Folders right under `storage` with an experiment.json. trusted: names not to check."""
-    root = storage_folder(storage)
-    if url := url_of(root):
-        with Objects(url).reaching() as objects:
-            names = [name for name in objects.folders() if name[0] != "."]
+    root = resolve_storage(storage)
+    if url := find_url(root):
+        with Objects(url).translate_errors() as objects:
+            names = [name for name in objects.list_folders() if name[0] != "."]
             experiments = [n for n in names if n in trusted or objects.has(f"{n}/{EXPERIMENT}")]
         yield from (root / name for name in experiments)
     elif root.is_dir():
@@ -54,45 +54,45 @@ def experiment_folders(
         yield from (f for f in visible if f.name in trusted or _is_experiment(f))
 
 
-def free_name(name: str, storage: Path | str | None = None) -> str:
+def find_free_name(name: str, storage: Path | str | None = None) -> str:
     """`name`, or the first of NAME-2, NAME-3, ... that nothing under `storage` has yet."""
-    root = storage_folder(storage)
+    root = resolve_storage(storage)
     numbered = (f"{name}-{number}" for number in count(2))
     names = chain([name], numbered)
     return next(free for free in names if not ExperimentFolder(root / free).is_taken)
 
 
 def _is_experiment(folder: Path) -> bool:
-    if url_of(folder.parent):
+    if find_url(folder.parent):
         return ExperimentFolder(folder).is_taken
     # Unlike Path.is_file, this is False where the user may not look
     return os.path.isfile(folder / EXPERIMENT)
 
 
-def existing_parent(storage: str | Path) -> Path:
+def find_existing_parent(storage: str | Path) -> Path:
     folder = Path(storage).expanduser().resolve()
     return next(each for each in (folder, *folder.parents) if each.exists())
 
 
 @contextmanager
-def marker_in(storage: str | Path) -> Iterator[str]:
+def write_marker(storage: str | Path) -> Iterator[str]:
     """A new folder in or above the storage, with the driver's file. Raises UsageError."""
     name = f".tuner-shared-{uuid4().hex}"
-    base = Objects(str(storage)).url if is_url(storage) else str(existing_parent(storage))
+    base = Objects(str(storage)).url if is_url(storage) else str(find_existing_parent(storage))
     marker = f"{base}/{name}"
     with translate_error(UsageError, f"cannot write to {base}", of=OSError):
-        objects_in(marker).write(_BY_DRIVER, name.encode())
+        open_objects(marker).write(_BY_DRIVER, name.encode())
     try:
         yield marker
     finally:
         with suppress(OSError):
-            objects_in(base).remove(name)
+            open_objects(base).remove(name)
 
 
-def why_not_shared(marker: str) -> str:
+def find_sharing_fault(marker: str) -> str:
     """Why this machine does not share the storage that the marker is in; "" if it does."""
     try:
-        written = objects_in(marker).read(_BY_DRIVER).decode(errors="replace")
+        written = open_objects(marker).read(_BY_DRIVER).decode(errors="replace")
         if written != marker.rpartition("/")[2]:
             return MISSING
     except UsageError as error:  # a package that stores of this kind need is not installed
@@ -100,7 +100,7 @@ def why_not_shared(marker: str) -> str:
     except OSError as error:
         return f"{MISSING}: {error.strerror}" if is_url(marker) else MISSING
     try:
-        objects_in(marker).write(uuid4().hex, b"")
+        open_objects(marker).write(uuid4().hex, b"")
     except OSError as error:
         return f"{NOT_WRITABLE}: {error.strerror}"
     return ""

@@ -105,7 +105,7 @@ class TrialRecord:
     client: str | None = None
     client_left: bool = False
 
-    def trained_with(self, seed: int | None) -> int | None:
+    def find_seed(self, seed: int | None) -> int | None:
         """The seed it trained with: its config's, its own, or else the experiment's `seed`."""
         trained: int | None = self.config.get("seed", seed if self.seed is None else self.seed)
         return trained
@@ -120,16 +120,17 @@ class TrialRecord:
         """The last reported epoch; 0 before the first report."""
         return self.results[-1].epoch if self.results else 0
 
-    def values(self, metric: str) -> list[tuple[int, float]]:
+    def list_values(self, metric: str) -> list[tuple[int, float]]:
         """(epoch, value) of every report that has `metric`, oldest first."""
         return [(r.epoch, r.metrics[metric]) for r in self.results if metric in r.metrics]
 
-    def values_within(self, objective: Objective) -> list[tuple[int, float]]:
+    def list_counted_values(self, objective: Objective) -> list[tuple[int, float]]:
         """(epoch, value) of every report that can be the trial's best one, oldest first."""
         return [
             (report.epoch, report.metrics[objective.metric])
             for report in self.results
-            if objective.metric in report.metrics and objective.counts(report.epoch, report.metrics)
+            if objective.metric in report.metrics
+            and objective.can_be_best(report.epoch, report.metrics)
         ]
 
     def is_beyond(self, objective: Objective) -> bool:
@@ -142,22 +143,24 @@ class TrialRecord:
         reports = [report for report in self.results if objective.metric in report.metrics]
         later = [report for report in reports if report.epoch >= (objective.from_epoch or 0)]
         deciding = later or reports
-        return bool(reports) and not any(objective.allows(each.metrics) for each in deciding)
+        return bool(reports) and not any(
+            objective.is_within_limits(each.metrics) for each in deciding
+        )
 
     def is_early(self, objective: Objective) -> bool:
         """Whether its reports of the objective are all of epochs before `from_epoch`."""
-        epochs = [epoch for epoch, _ in self.values(objective.metric)]
+        epochs = [epoch for epoch, _ in self.list_values(objective.metric)]
         return bool(epochs) and max(epochs) < (objective.from_epoch or 0)
 
-    def report_at(self, epoch: int) -> Report | None:
+    def find_report(self, epoch: int) -> Report | None:
         """The report of `epoch`, if there is one."""
         return next((report for report in self.results if report.epoch == epoch), None)
 
 
-def cause_of(error: TrialError) -> TrialError:
+def normalize_error(error: TrialError) -> TrialError:
     """The failure without its numbers; of `oom` the amount alone.
 
-    >>> cause_of(TrialError("exception", "ValueError: <Net object at 0x7f12>, at net.py:12"))
+    >>> normalize_error(TrialError("exception", "ValueError: <Net object at 0x7f12>, at net.py:12"))
     TrialError(kind='exception', message='ValueError: <Net object at #>, at net.py:#')
     """
     if error.kind == "oom" and (amount := _AMOUNT.search(error.message)):
@@ -165,18 +168,18 @@ def cause_of(error: TrialError) -> TrialError:
     return TrialError(error.kind, _NUMBER.sub("#", error.message))
 
 
-def failures_by_cause(trials: Iterable[TrialRecord]) -> dict[TrialError, list[TrialRecord]]:
+def group_failures(trials: Iterable[TrialRecord]) -> dict[TrialError, list[TrialRecord]]:
     """The failed trials by the cause, the most frequent one first; of `OF_CONFIGS` by the kind."""
     causes: dict[TrialError, list[TrialRecord]] = {}
     for trial in trials:
         if trial.error is not None:
             kind = trial.error.kind
-            cause = TrialError(kind, "") if kind in OF_CONFIGS else cause_of(trial.error)
+            cause = TrialError(kind, "") if kind in OF_CONFIGS else normalize_error(trial.error)
             causes.setdefault(cause, []).append(trial)
     return dict(sorted(causes.items(), key=lambda pair: -len(pair[1])))
 
 
-def expected_gain(trials: Iterable[TrialRecord], objective: Objective) -> float | None:
+def estimate_gain(trials: Iterable[TrialRecord], objective: Objective) -> float | None:
     """The improvement of the best value that another hour of searching is expected to bring.
 
     None before 20 trials have ended. As of records of independent draws with an exponential tail
@@ -190,7 +193,7 @@ def expected_gain(trials: Iterable[TrialRecord], objective: Objective) -> float 
         searched_s += max(run.ended - max(run.started, until), 0.0)
         until = max(until, run.ended)
     bests = {t.best.estimate for t in ended if t.best is not None and t.status != FAILED}
-    losses = sorted(map(objective.key, bests))  # a tie does not describe the tail
+    losses = sorted(map(objective.compute_loss, bests))  # a tie does not describe the tail
     *leaders, next_best = losses[: isqrt(len(ended)) + 1] or [inf]
     if len(ended) < _LEAST or not searched_s or next_best == inf:
         return None

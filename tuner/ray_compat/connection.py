@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tuner.ray_compat.names import CLUSTERS, Names, replacing
+from tuner.ray_compat.names import CLUSTERS, Names, replace_names
 
 _PRESTARTED = "--num_prestart_python_workers="
 _AGENT = "--dashboard_agent_command="
@@ -33,7 +33,7 @@ def reload_settings() -> None:
 
 
 # Without it: Ray's files are left over, the first trials are late, memory counts that is not ours
-def local_options(folder: str, modules: Sequence[str], memory: int) -> dict[str, Any]:
+def build_local_options(folder: str, modules: Sequence[str], memory: int) -> dict[str, Any]:
     """Return what to give `ray.init` so that it writes to `folder` and preloads `modules`.
 
     A worker that has imported torch before its first trial saves seconds. memory: bytes that actors
@@ -45,8 +45,8 @@ def local_options(folder: str, modules: Sequence[str], memory: int) -> dict[str,
 
 
 # Without it: Ray starts services that no trial needs, and the first trial later
-@replacing
-def fewer_services(port: int, *, workers: int) -> Names:
+@replace_names
+def skip_services(port: int, *, workers: int) -> Names:
     """Have `ray.init` start no dashboard, autoscaler, reader of logs nor agent for metrics.
 
     port: a free one for the agent of runtime environments, which nobody then has to wait for.
@@ -63,7 +63,7 @@ def fewer_services(port: int, *, workers: int) -> Names:
 
     def start_process(command: list[str], process_type: str, *args: Any, **options: Any) -> Any:
         if process_type == "raylet":
-            command = _lean(command, workers, raylet.persist_port)
+            command = _trim_command(command, workers, raylet.persist_port)
         return start(command, process_type, *args, **options)
 
     params = functools.partial(
@@ -82,7 +82,9 @@ def fewer_services(port: int, *, workers: int) -> Names:
     }
 
 
-def _lean(command: list[str], workers: int, persist_port: Callable[..., object]) -> list[str]:
+def _trim_command(
+    command: list[str], workers: int, persist_port: Callable[..., object]
+) -> list[str]:
     """The command of a raylet that starts at most `workers` ahead, and an agent that sleeps."""
     flags = dict(part.split("=", 1) for part in command if "=" in part)
     for name in _AGENT_PORTS:  # the raylet waits for the agent to write them
@@ -93,8 +95,8 @@ def _lean(command: list[str], workers: int, persist_port: Callable[..., object])
 
 
 # Without it: Ray prints on stdout that a worker has died
-@replacing
-def no_prints() -> Names:
+@replace_names
+def drop_prints() -> Names:
     """Keep Ray from printing on stdout, in colour, that a worker has died.
 
     Stdout is for data, and the journal and the summary say which trial failed, and how. Until: Ray
@@ -106,8 +108,8 @@ def no_prints() -> Names:
 
 
 # Without it: SIGTERM while Ray starts, or after a search, ends without a word or a resume
-@replacing
-def no_signal_handlers() -> Names:
+@replace_names
+def keep_signal_handlers() -> Names:
     """Keep `ray.init` from taking over SIGTERM.
 
     An exit raised within Ray's C++ aborts with its stack, and what took the signal before does so
@@ -119,7 +121,7 @@ def no_signal_handlers() -> Names:
 
 
 # Without it: `--address auto` knows no cluster but that of RAY_ADDRESS
-def this_machines_cluster() -> str | None:
+def find_cluster() -> str | None:
     """Return HOST:PORT of the head of the cluster that this machine belongs to.
 
     It is known before Ray starts here. Raises ConnectionError if there is none, or several. Until:
@@ -148,7 +150,7 @@ def has_node_here(head: str, timeout_s: float) -> bool:
 
 
 # Without it: a search that waits for CPUs does not say what is free
-def free_resources() -> dict[str, dict[str, float]]:
+def list_free_resources() -> dict[str, dict[str, float]]:
     """Return what is free on each node, by id.
 
     `ray.available_resources()` is the sum over all nodes. Until: Ray tells it a node without the

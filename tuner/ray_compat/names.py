@@ -78,7 +78,7 @@ def prepare_environment() -> None:
 
 
 @contextmanager
-def quiet(name: str, level: int) -> Iterator[None]:
+def silence_logger(name: str, level: int) -> Iterator[None]:
     """Within it, the logger of this name says nothing below `level`."""
     logger = logging.getLogger(name)
     before = logger.level
@@ -89,7 +89,7 @@ def quiet(name: str, level: int) -> Iterator[None]:
         logger.setLevel(before)
 
 
-def without_widgets() -> None:
+def silence_widgets() -> None:
     """Silence Ray's request for ipywidgets, which nothing here uses; call it before Ray starts."""
     warnings.filterwarnings("ignore", message="IProgress not found")
     logging.getLogger(WIDGETS_LOGGER).setLevel(logging.WARNING)
@@ -99,7 +99,7 @@ P = ParamSpec("P")
 Names = Mapping[ModuleType, Mapping[str, Any]]
 
 
-def replacing(names: Callable[P, Names]) -> Callable[P, AbstractContextManager[None]]:
+def replace_names(names: Callable[P, Names]) -> Callable[P, AbstractContextManager[None]]:
     """Turn a function that returns new values for names of Ray's modules into a context manager.
 
     Within the context the names have these values. It raises AttributeError, before any is set, for
@@ -108,7 +108,7 @@ def replacing(names: Callable[P, Names]) -> Callable[P, AbstractContextManager[N
 
     @contextmanager
     @functools.wraps(names)
-    def within(*args: P.args, **kwargs: P.kwargs) -> Iterator[None]:
+    def replace_within(*args: P.args, **kwargs: P.kwargs) -> Iterator[None]:
         new = names(*args, **kwargs)
         before = {m: {name: getattr(m, name) for name in values} for m, values in new.items()}
         for module, values in new.items():
@@ -119,4 +119,4 @@ def replacing(names: Callable[P, Names]) -> Callable[P, AbstractContextManager[N
             for module, values in before.items():
                 vars(module).update(values)
 
-    return within
+    return replace_within

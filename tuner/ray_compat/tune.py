@@ -26,7 +26,7 @@ from threading import Semaphore, Thread
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from tuner.ray_compat.names import Names, replacing
+from tuner.ray_compat.names import Names, replace_names
 
 _OVERDUE_S = 10.0  # after which a free worker goes to a trial whose own worker is late
 
@@ -118,14 +118,14 @@ class FunctionSession:
             self._events.put(None)
 
 
-def ended() -> dict[str, Any]:
+def build_end_report() -> dict[str, Any]:
     """Return what a trial reports that has ended with its last report: nothing new."""
     from ray.tune.result import RESULT_DUPLICATE
 
     return {RESULT_DUPLICATE: True}
 
 
-def make_class(kind: Any, config: dict[str, Any], *, trial: Any, folder: Path) -> Any:
+def create_trainable(kind: Any, config: dict[str, Any], *, trial: Any, folder: Path) -> Any:
     """Return an object of the class `kind` that trains `config`, with `folder` as its logdir."""
     from ray.tune.result import TRIAL_INFO
 
@@ -156,18 +156,18 @@ def restore_class(trained: Any, checkpoint: Path, *, iteration: int) -> None:
 _known: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
-def note_parameters(trainable: Any) -> None:
+def record_parameters(trainable: Any) -> None:
     """Keep what `trainable` holds, unless Ray has it already."""
-    for registry in _registries(trainable):
+    for registry in _find_registries(trainable):
         if registry.to_flush:
             _known[registry] = dict(registry.to_flush)
 
 
-def renew_parameters(trainable: Any) -> None:
+def restore_parameters(trainable: Any) -> None:
     """Hand what `trainable` holds to the Ray of the moment, if there is one."""
     import ray
 
-    for registry in _registries(trainable):
+    for registry in _find_registries(trainable):
         if registry in _known:
             registry.references.clear()
             registry.to_flush.update(_known[registry])
@@ -175,7 +175,7 @@ def renew_parameters(trainable: Any) -> None:
                 registry.flush()
 
 
-def _registries(trainable: Any) -> Iterator[Any]:
+def _find_registries(trainable: Any) -> Iterator[Any]:
     module: Any = sys.modules.get("ray.tune.registry")  # imported by what has called it
     if module is None:
         return
@@ -189,7 +189,7 @@ def _registries(trainable: Any) -> Iterator[Any]:
 
 
 # Without it: Ray Tune ends a worker that has no trial at the moment
-@replacing
+@replace_names
 def keep_workers(*, here: bool, spare: Callable[[], int | None] = lambda: None) -> Names:
     """Have `tune.run` keep its worker processes for later trials; `here`: all are on this machine.
 
@@ -257,8 +257,8 @@ def keep_workers(*, here: bool, spare: Callable[[], int | None] = lambda: None) 
 
 
 # Without it: a search imports mlflow and wandb where they are installed, for 2.4 s
-@replacing
-def no_usage_tags() -> Names:
+@replace_names
+def skip_usage_tags() -> Names:
     """Keep `tune.run` from counting the callbacks of its own integrations, which it imports for it.
 
     The counts are for Ray's usage statistics, which are off. Until: Tune asks whether they are on.
@@ -291,7 +291,7 @@ def limit_pending(controller: Any, count: int) -> None:
 
 
 # Without it: the driver's memory grows with each metric of each trial
-def forget_metrics(trial: Any) -> None:
+def drop_metrics(trial: Any) -> None:
     """Drop the statistics that Tune keeps of each metric of a trial that has ended.
 
     They are most of the driver's memory, and the journal has the metrics. Until: Tune drops them.
@@ -303,7 +303,7 @@ def forget_metrics(trial: Any) -> None:
 
 
 # Without it: of a trial that is stopped between two rungs the checkpoint may be seconds older
-def worker_of(trial: Any) -> Any:
+def find_worker(trial: Any) -> Any:
     """Return the actor that runs Tune's `trial`; it waits to be asked after each report.
 
     Until: a callback may call a method of the trainable.

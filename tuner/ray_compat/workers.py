@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.ray_compat.names import Names, replacing
+from tuner.ray_compat.names import Names, replace_names
 
 # Without it: the loss of a node, or too little memory, is taken for a crash
 NODE_DIED = "its node has died"  # in the message of a RayActorError
@@ -16,7 +16,7 @@ PID = re.compile(r"\bpid: (\d+)")  # likewise: of the process that has died
 
 
 # Without it: a trial that was cut off with its node is a crash, and may not be tried again
-def actor_of(error: Any) -> tuple[str | None, bool]:
+def describe_actor_death(error: Any) -> tuple[str | None, bool]:
     """Return the node of the actor that a RayActorError is about, and whether its process has died.
 
     The node is None where the actor was never placed. A process that Ray has ended because nobody
@@ -75,14 +75,14 @@ class WorkerWatch:
         self.calls: dict[str, Call] = {}  # by the id of the worker's actor
         self.starting = 0  # workers whose process is starting
 
-    def call_of(self, error: BaseException | None) -> Call | None:
+    def find_call(self, error: BaseException | None) -> Call | None:
         """The last call of the actor that `error` says has died, or None if unknown."""
         return self.calls.get(getattr(error, "actor_id", None) or "")
 
 
 # Without it: a worker that is stopped, or hangs between two trials, is waited for forever
-@replacing
-def watched_workers(watch: WorkerWatch) -> Names:
+@replace_names
+def watch_workers(watch: WorkerWatch) -> Names:
     """Have `tune.run` end each worker that leaves a call unanswered for too long.
 
     A worker ends itself when its trial hangs. It cannot where it is stopped or waits for a disk,
@@ -100,32 +100,34 @@ def watched_workers(watch: WorkerWatch) -> Names:
 
         def next(self, timeout: Any = None) -> bool:
             if time.monotonic() - self._looked >= _LOOK_EVERY_S:
-                self._look()
+                self._check_workers()
             return bool(super().next(timeout))
 
         def schedule_actor_task(
             self, tracked_actor: Any, method_name: str, *args: Any, **kwargs: Any
         ) -> Any:
             if actor := self._live_actors_to_ray_actors_resources.get(tracked_actor):
-                watch.calls[_id(actor[0])] = Call(method_name, time.monotonic())
+                watch.calls[_read_actor_id(actor[0])] = Call(method_name, time.monotonic())
             return super().schedule_actor_task(tracked_actor, method_name, *args, **kwargs)
 
         def _try_start_actors(self, max_actors: int | None = None) -> int:
             started = super()._try_start_actors(max_actors)
             for actor, _ in self._live_actors_to_ray_actors_resources.values() if started else ():
-                watch.calls.setdefault(_id(actor), Call(START, time.monotonic()))
+                watch.calls.setdefault(_read_actor_id(actor), Call(START, time.monotonic()))
             return started
 
-        def _look(self) -> None:
+        def _check_workers(self) -> None:
             now = time.monotonic()
             passed_s = min(now - self._looked, _MOST_S)
             self._looked = now
             live = self._live_actors_to_ray_actors_resources.values()
-            watch.starting = sum(watch.calls[_id(actor)].method == START for actor, _ in live)
+            watch.starting = sum(
+                watch.calls[_read_actor_id(actor)].method == START for actor, _ in live
+            )
             for tracked, (actor, _) in self._live_actors_to_ray_actors_resources.items():
                 pending = self._tracked_actors_to_task_futures.get(tracked, set())
                 pending = pending | self._tracked_actors_to_state_futures.get(tracked, set())
-                call = watch.calls[_id(actor)]
+                call = watch.calls[_read_actor_id(actor)]
                 if not pending or call.ended:
                     continue
                 call.silent_s += passed_s
@@ -136,7 +138,7 @@ def watched_workers(watch: WorkerWatch) -> Names:
                     call.ended = True
                     ray.kill(actor)  # also ends a stopped process, within seconds
 
-    def _id(actor: Any) -> str:
+    def _read_actor_id(actor: Any) -> str:
         return str(actor._actor_id.hex())
 
     return {tune_controller: {"RayActorManager": Watched}}

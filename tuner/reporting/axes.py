@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import isfinite, log
 from typing import Any
 
-from tuner.spec.plain_values import flat, is_number
+from tuner.spec.plain_values import flatten, is_number
 from tuner.spec.space.domains import Choice, Domain, Numeric
 
 _EXACT = 2**53  # larger whole numbers differ between Optuna, a database and JSON
@@ -36,14 +36,14 @@ class Axis:
         same = (c for c in self.categories if repr(c) == repr(value))
         return next(same, repr(value))
 
-    def positions(self, values: Iterable[Any]) -> list[float]:
+    def find_positions(self, values: Iterable[Any]) -> list[float]:
         """The numbers themselves, or of categories their indices."""
         if not self.categories:
             return [float(value) for value in values]
         indices = {repr(category): i for i, category in enumerate(self.categories)}
         return [indices[repr(value)] for value in values]
 
-    def share(self, position: float) -> float:
+    def scale_position(self, position: float) -> float:
         """Where a position lies between the ends of the axis, 0 to 1."""
         if self.categories:
             return position / max(len(self.categories) - 1, 1)
@@ -70,20 +70,20 @@ def build_axes(
         for name, value in config.items():
             values.setdefault(name, []).append(value)
     return {
-        name: _axis(domains.get(name), of_name)
+        name: _build_axis(domains.get(name), of_name)
         for name, of_name in values.items()
         if of_name and (name in domains or len(set(map(repr, of_name))) > 1)
     }
 
 
-def _axis(domain: Domain | None, values: Sequence[Any]) -> Axis:
+def _build_axis(domain: Domain | None, values: Sequence[Any]) -> Axis:
     if isinstance(domain, Choice):
-        options = [_plain_value(v) for v in domain.values if not isinstance(v, Mapping)]
-        return _categories([*options, *values])
+        options = [_convert_value(v) for v in domain.values if not isinstance(v, Mapping)]
+        return _build_category_axis([*options, *values])
     few = len(set(map(repr, values))) <= _MOST_CATEGORIES
     numeric = all(is_number(value) and isfinite(value) for value in values)
     if not numeric or (domain is None and few):
-        return _categories(values)
+        return _build_category_axis(values)
     ends = [domain.first, domain.last] if isinstance(domain, Numeric) else []
     low = min([*values, *ends])
     high = max([*values, *ends])
@@ -92,19 +92,19 @@ def _axis(domain: Domain | None, values: Sequence[Any]) -> Axis:
     return Axis(low=low, high=high, is_log=is_log, is_integer=is_integer)
 
 
-def _categories(values: Sequence[Any]) -> Axis:
+def _build_category_axis(values: Sequence[Any]) -> Axis:
     """The values in order; as text if some are equal and of different types, such as True and 1."""
     distinct = list({repr(value): value for value in values}.values())
     mixed = len(set(distinct)) < len(distinct)
     return Axis(tuple(repr(v) if mixed else v for v in distinct))
 
 
-def plain(config: Mapping[str, Any]) -> dict[str, Any]:
+def flatten_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """A config made flat, by dotted names; its lists as text."""
-    return {name: _plain_value(value) for name, value in flat(config, ".").items()}
+    return {name: _convert_value(value) for name, value in flatten(config, ".").items()}
 
 
-def _plain_value(value: Any) -> Any:
+def _convert_value(value: Any) -> Any:
     if isinstance(value, int) and abs(value) > _EXACT:
         return float(value)
     return json.dumps(value) if isinstance(value, list | tuple | Mapping) else value

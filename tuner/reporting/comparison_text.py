@@ -9,82 +9,86 @@ from typing import Any
 from tuner.experiment.results.comparison import Comparison, Side
 from tuner.experiment.results.confirmation import Confirmation
 from tuner.experiment.results.statistics import Mean
-from tuner.places import shown
-from tuner.reporting.experiment_text import failure_lines, folder_name, model_lines
+from tuner.places import format_path
+from tuner.reporting.experiment_text import format_experiment_name, format_failures, format_model
 from tuner.wording import (
-    aligned,
-    amount_of,
-    duration,
-    joined,
-    number,
-    printable,
-    program,
-    with_error,
+    clean_text,
+    find_program,
+    format_amount,
+    format_duration,
+    format_mean,
+    format_number,
+    format_rows,
+    join_names,
 )
 
 
-def comparison_text(comparison: Comparison) -> str:
+def format_comparison(comparison: Comparison) -> str:
     """The results of each strategy, in all and at equal epochs; the verdict; other differences."""
     sections = [
-        [headline(comparison)],
-        aligned(entrants_table(comparison)),
-        ["On average over the seeds", *aligned(strategies_table(comparison))],
-        [fill(line, 80) for line in verdict(comparison)],
-        [fill(f"note: {printable(note)}", 80) for note in comparison.notes],
+        [format_headline(comparison)],
+        format_rows(build_entrants_table(comparison)),
+        ["On average over the seeds", *format_rows(build_strategies_table(comparison))],
+        [fill(line, 80) for line in format_verdict(comparison)],
+        [fill(f"note: {clean_text(note)}", 80) for note in comparison.notes],
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
 
 
-def headline(comparison: Comparison) -> str:
+def format_headline(comparison: Comparison) -> str:
     strategies = [side.label for side in comparison.sides]
     count = sum(len(side.entrants) for side in comparison.sides)
-    metric = f"{printable(comparison.objective.metric)} ({comparison.objective.mode})"
-    return f"{joined(strategies)} by {metric}, {count} experiments"
+    metric = f"{clean_text(comparison.objective.metric)} ({comparison.objective.mode})"
+    return f"{join_names(strategies)} by {metric}, {count} experiments"
 
 
-def entrants_table(comparison: Comparison) -> list[tuple[str, ...]]:
+def build_entrants_table(comparison: Comparison) -> list[tuple[str, ...]]:
     """The head, and a row for each experiment: its budget and its best value."""
     rows: list[tuple[str, ...]] = [("NAME", "STRATEGY", "SEED", "TRIALS", "EPOCHS", "TIME", "BEST")]
     for side in comparison.sides:
         for entrant in side.entrants:
-            name = printable(entrant.name)
+            name = clean_text(entrant.name)
             seed = str(entrant.spec.seed)
-            spent = number(entrant.trials), number(entrant.epochs), duration(entrant.seconds)
-            best = "none" if entrant.best is None else number(entrant.best)
+            spent = (
+                format_number(entrant.trials),
+                format_number(entrant.epochs),
+                format_duration(entrant.seconds),
+            )
+            best = "none" if entrant.best is None else format_number(entrant.best)
             rows.append((name, side.strategy, seed, *spent, best))
     return rows
 
 
-def strategies_table(comparison: Comparison) -> list[tuple[str, ...]]:
+def build_strategies_table(comparison: Comparison) -> list[tuple[str, ...]]:
     """The head, and a row of means for each strategy, in all and at equal epochs."""
-    budget = amount_of(comparison.budget, "epoch").upper()
+    budget = format_amount(comparison.budget, "epoch").upper()
     head = ("STRATEGY", "SEEDS", "TRIALS", "EPOCHS", "TIME", "BEST", f"AT {budget}")
     rows: list[tuple[str, ...]] = [head]
     for side in comparison.sides:
         count = len(side.entrants)
-        trials = number(sum(entrant.trials for entrant in side.entrants) / count)
-        epochs = number(sum(entrant.epochs for entrant in side.entrants) / count)
-        time = duration(sum(entrant.seconds for entrant in side.entrants) / count)
-        best = _mean(side.best)
-        at_budget = _mean(side.at(comparison.budget))
+        trials = format_number(sum(entrant.trials for entrant in side.entrants) / count)
+        epochs = format_number(sum(entrant.epochs for entrant in side.entrants) / count)
+        time = format_duration(sum(entrant.seconds for entrant in side.entrants) / count)
+        best = _format_mean(side.best)
+        at_budget = _format_mean(side.compute_mean_best(comparison.budget))
         rows.append((side.label, str(count), trials, epochs, time, best, at_budget))
     return rows
 
 
-def verdict(comparison: Comparison) -> Iterator[str]:
+def format_verdict(comparison: Comparison) -> Iterator[str]:
     """Sentences: which strategy is ahead at equal epochs, and whether that is significant."""
     first = comparison.sides[0]
     others = comparison.sides[1:]
     if not others:
         yield f"All are of one strategy, {first.label}: their spread is that of the seed."
         return
-    yield f"After {amount_of(comparison.budget, 'epoch')} {first.label} is ahead."
+    yield f"After {format_amount(comparison.budget, 'epoch')} {first.label} is ahead."
     for side in others:
-        yield _beside(comparison, first, side)
+        yield _describe_difference(comparison, first, side)
 
 
-def _beside(comparison: Comparison, first: Side, side: Side) -> str:
-    less = comparison.difference(side)
+def _describe_difference(comparison: Comparison, first: Side, side: Side) -> str:
+    less = comparison.compute_difference(side)
     if less is None:
         return (
             f"{side.label} has no seed in common with {first.label}: give them equal seeds "
@@ -103,33 +107,35 @@ def _beside(comparison: Comparison, first: Side, side: Side) -> str:
     )
 
 
-def _mean(mean: Mean | None) -> str:
-    return "none" if mean is None else with_error(mean.mean, mean.standard_error)
+def _format_mean(mean: Mean | None) -> str:
+    return "none" if mean is None else format_mean(mean.mean, mean.standard_error)
 
 
-def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
+def format_confirmation(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
     """The leaders with their means, the verdict, failures, and the best leader's model."""
     sections = [
-        [_head(confirmation)],
-        aligned(leaders_table(confirmation)),
-        [fill(line, 80) for line in leaders_verdict(confirmation)],
-        failure_lines(confirmation.results),
-        _model(confirmation, test or {}),
+        [_format_head(confirmation)],
+        format_rows(build_leaders_table(confirmation)),
+        [fill(line, 80) for line in format_leaders_verdict(confirmation)],
+        format_failures(confirmation.results),
+        _format_confirmed_model(confirmation, test or {}),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
 
 
-def _head(confirmation: Confirmation) -> str:
+def _format_head(confirmation: Confirmation) -> str:
     results = confirmation.results
     count = len(confirmation.leaders)
     leaders = "the leader" if count == 1 else f"the {count} leaders"
     seeds = len(confirmation.seeds)
     with_seeds = "one fresh seed" if seeds == 1 else f"{seeds} fresh seeds each"
-    goal = f"{printable(results.metric)} ({results.mode})"
-    return f"{printable(confirmation.confirms.name)}: {leaders} retrained with {with_seeds}, {goal}"
+    goal = f"{clean_text(results.metric)} ({results.mode})"
+    return (
+        f"{clean_text(confirmation.confirms.name)}: {leaders} retrained with {with_seeds}, {goal}"
+    )
 
 
-def leaders_table(confirmation: Confirmation) -> list[tuple[str, ...]]:
+def build_leaders_table(confirmation: Confirmation) -> list[tuple[str, ...]]:
     """The head, and a row for each leader: its values, and its difference to the first."""
     head = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
     rows: list[tuple[str, ...]] = [head]
@@ -137,14 +143,16 @@ def leaders_table(confirmation: Confirmation) -> list[tuple[str, ...]]:
         mean = leader.mean
         less = leader.difference
         seeds = str(len(leader.values))
-        confirmed = with_error(mean.mean, mean.standard_error) if mean else "all failed"
-        interval = _with_interval(less) if less else ""
+        confirmed = format_mean(mean.mean, mean.standard_error) if mean else "all failed"
+        interval = _format_interval(less) if less else ""
         apart = ("yes" if less.is_settled else "no") if less else ""
-        rows.append((leader.trial_id, number(leader.searched), confirmed, seeds, interval, apart))
+        rows.append(
+            (leader.trial_id, format_number(leader.searched), confirmed, seeds, interval, apart)
+        )
     return rows
 
 
-def leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
+def format_leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
     """Sentences: whether the leaders differ significantly; whether the search was optimistic."""
     first = confirmation.chosen
     others = confirmation.leaders[1:]
@@ -158,26 +166,31 @@ def leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
         yield "One seed does not show the spread: give --seeds 3 or more to compare leaders."
     elif equal:
         yield (
-            f"Trial {first.trial_id} cannot be told apart from {joined(equal)}, {level}; "
+            f"Trial {first.trial_id} cannot be told apart from {join_names(equal)}, {level}; "
             "it is chosen for its mean."
         )
     elif others:
         yield f"Trial {first.trial_id} is better than the others, {level}."
     best = confirmation.first_searched
-    metric = printable(confirmation.results.metric)
+    metric = clean_text(confirmation.results.metric)
     if best.mean is None or best.optimism is None:
         yield f"The search's best, trial {best.trial_id}, failed with every fresh seed."
         return
-    flattered = confirmation.results.objective.key(best.optimism) < 0
-    by = f"flattered it by {number(abs(best.optimism))}" if flattered else "did not flatter it"
+    flattered = confirmation.results.objective.compute_loss(best.optimism) < 0
+    by = (
+        f"flattered it by {format_number(abs(best.optimism))}"
+        if flattered
+        else "did not flatter it"
+    )
     yield (
-        f"The search's best, trial {best.trial_id}, showed {metric} {number(best.searched)} and "
-        f"gives {number(best.mean.mean)} on average: the search {by}."
+        f"The search's best, trial {best.trial_id}, showed {metric} {format_number(best.searched)} "
+        "and "
+        f"gives {format_number(best.mean.mean)} on average: the search {by}."
     )
 
 
-def _model(confirmation: Confirmation, test: Mapping[str, Any]) -> list[str]:
-    best = confirmation.best_json()
+def _format_confirmed_model(confirmation: Confirmation, test: Mapping[str, Any]) -> list[str]:
+    best = confirmation.describe_best()
     leader = confirmation.chosen
     metrics = {
         name: value
@@ -188,15 +201,15 @@ def _model(confirmation: Confirmation, test: Mapping[str, Any]) -> list[str]:
     return [
         f"Confirmed: trial {leader.trial_id}, its model of seed {confirmation.trial.seed}, "
         f"epoch {best['epoch']}",
-        *model_lines(metrics, leader.config, test, confirmation.results.accuracy(best)),
+        *format_model(metrics, leader.config, test, confirmation.results.compute_accuracy(best)),
         "",
-        f"Results      {printable(shown(folder))}",
-        f"Hand over    {program()} export "
-        f"{folder_name(folder.with_name(confirmation.confirms.name))} --to DIR",
+        f"Results      {clean_text(format_path(folder))}",
+        f"Hand over    {find_program()} export "
+        f"{format_experiment_name(folder.with_name(confirmation.confirms.name))} --to DIR",
     ]
 
 
-def _with_interval(less: Mean) -> str:
+def _format_interval(less: Mean) -> str:
     if less.low is None or less.high is None:
         return f"{less.mean:+.2g}"
     return f"{less.mean:+.2g} ({less.low:+.2g} to {less.high:+.2g})"

@@ -23,11 +23,11 @@ from tuner.cluster import access
 from tuner.cluster.connect import connect
 from tuner.cluster.nodes import Node, Reply, RunOnEach, list_nodes, run_on_each
 from tuner.errors import UsageError
-from tuner.experiment.storage import existing_parent, marker_in, why_not_shared
-from tuner.places import default_storage, is_url
+from tuner.experiment.storage import find_existing_parent, find_sharing_fault, write_marker
+from tuner.places import find_default_storage, is_url
 from tuner.spec import quotas
 from tuner.trial import memory
-from tuner.wording import size
+from tuner.wording import format_size
 
 GIB = 1 << 30
 
@@ -53,9 +53,9 @@ class Finding:
     advice: str = ""
 
 
-def examine(storage: str | None = None, address: str | None = None) -> list[Finding]:
+def check_setup(storage: str | None = None, address: str | None = None) -> list[Finding]:
     """All findings of this machine, and of the cluster at `address`."""
-    storage = storage or default_storage()
+    storage = storage or find_default_storage()
     requires_token = os.environ.get(access.AUTH_MODE, "token") == "token"
     unset = f"unset {access.AUTH_MODE}, so that each local Ray has a token"
     return [
@@ -69,11 +69,13 @@ def examine(storage: str | None = None, address: str | None = None) -> list[Find
 
 
 def check_machine() -> Iterator[Finding]:
-    yield Finding("machine", "CPUs", quotas.cpus_in_words())
+    yield Finding("machine", "CPUs", quotas.describe_cpus())
     yield from _check_gpus()
-    free, total = memory.free_and_all()
+    free, total = memory.measure_memory()
     broken = ("broken", "end other programs, or raise its limit") if free < _LEAST_MEMORY else ()
-    yield Finding("machine", "memory", f"{size(free)} of {size(total)} are free", *broken)
+    yield Finding(
+        "machine", "memory", f"{format_size(free)} of {format_size(total)} are free", *broken
+    )
     temporary = Path(access.TEMPORARY)
     try:
         with TemporaryDirectory(dir=temporary):
@@ -107,8 +109,8 @@ def _check_gpus() -> Iterator[Finding]:
 def check_storage(storage: str) -> Finding:
     """Whether experiments can be written to this URL or folder, which need not exist yet."""
     try:
-        with marker_in(storage) as marker:
-            problem = why_not_shared(marker)
+        with write_marker(storage) as marker:
+            problem = find_sharing_fault(marker)
     except UsageError as error:
         problem = str(error)
     if problem:
@@ -117,13 +119,13 @@ def check_storage(storage: str) -> Finding:
     if is_url(storage):
         return Finding("storage", "writable", storage)
     advice = "remove old experiments, or give another --storage"
-    return _check_space("storage", "writable", existing_parent(storage), advice)
+    return _check_space("storage", "writable", find_existing_parent(storage), advice)
 
 
 def _check_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
     free = psutil.disk_usage(str(folder)).free
     broken = ("broken", advice) if free < _LEAST_DISK else ()
-    return Finding(topic, name, f"{size(free)} are free in {folder}", *broken)
+    return Finding(topic, name, f"{format_size(free)} are free in {folder}", *broken)
 
 
 def _check_token(topic: str, name: str, requires_token: bool, advice: str) -> Finding:
@@ -147,10 +149,10 @@ def check_cluster(address: str, storage: str) -> Iterator[Finding]:
         yield Finding("cluster", "joined", found, "broken", advice)
         return
     open_to_all = f"anyone who reaches it can run code: start it with {access.AUTH_MODE}=token"
-    yield _check_token("cluster", "authentication", not _admits_without_token(head), open_to_all)
+    yield _check_token("cluster", "authentication", not _can_join_without_token(head), open_to_all)
 
 
-def _admits_without_token(head: str) -> bool:
+def _can_join_without_token(head: str) -> bool:
     tokens = (access.TOKEN, access.TOKEN_PATH)
     environment = {name: value for name, value in os.environ.items() if name not in tokens}
     environment[access.AUTH_MODE] = "disabled"
@@ -173,10 +175,10 @@ class Examined:
 
 def examine_node(marker: str) -> Examined:
     """On a node: its versions, its machine, and whether it sees the `marker` in the storage."""
-    return Examined(versions(), why_not_shared(marker), tuple(check_machine()))
+    return Examined(list_versions(), find_sharing_fault(marker), tuple(check_machine()))
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """The versions that nodes and driver should have in common."""
     return {package: version(package) for package in _COMPARED}
 
@@ -189,10 +191,10 @@ def check_nodes(
     run: RunOnEach = run_on_each,
 ) -> Iterator[Finding]:
     """A line for each node with its GPUs and memory, and one for each of its faults."""
-    with marker_in(storage) as marker:
+    with write_marker(storage) as marker:
         replies = run(nodes, examine_node, marker)
     for reply in replies:
-        yield from _check_reply(reply, here or versions(), storage)
+        yield from _check_reply(reply, here or list_versions(), storage)
 
 
 def _check_reply(

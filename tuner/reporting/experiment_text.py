@@ -17,25 +17,25 @@ from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import (
     Accuracy,
-    macro_recall,
-    measured_accuracy,
-    warnings_of,
+    build_test_accuracy,
+    collect_warnings,
+    compute_macro_recall,
 )
 from tuner.experiment.steered import Answer
-from tuner.experiment.storage import storage_folder
-from tuner.places import shown
-from tuner.spec.code import ELSEWHERE, is_by_value, python_argument
+from tuner.experiment.storage import resolve_storage
+from tuner.places import format_path
+from tuner.spec.code import ELSEWHERE, format_python_argument, is_by_value
 from tuner.wording import (
-    aligned,
-    amount_of,
-    config_line,
-    duration,
-    moment,
-    number,
-    printable,
-    program,
+    clean_text,
+    find_program,
+    format_amount,
+    format_config,
+    format_duration,
+    format_mean,
+    format_number,
+    format_rows,
+    format_time,
     shorten,
-    with_error,
 )
 
 _WIDTH = 80
@@ -44,7 +44,7 @@ _CAUSES = 5  # of failures that are shown
 _USED = 0.85  # of a time budget; a search that ends before says so
 
 
-def summary(
+def format_summary(
     results: Results,
     test: Mapping[str, Any] | None = None,
     *,
@@ -58,21 +58,21 @@ def summary(
     """
     test = test or {}
     sections = [
-        _head(results),
-        _best(results, {} if refit else test),
-        _confirmed(results.metric, confirmed) if confirmed else [],
-        _refitted(refit, test) if refit else [],
-        failure_lines(results),
-        change_lines(results.changes),
-        control_lines(results.history.steered.answers),
-        _next_steps(results),
+        _format_head(results),
+        _format_best(results, {} if refit else test),
+        _format_confirmed(results.metric, confirmed) if confirmed else [],
+        _format_refit(refit, test) if refit else [],
+        format_failures(results),
+        format_changes(results.changes),
+        format_answers(results.history.steered.answers),
+        _format_next_steps(results),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
 
 
-def nothing_left(results: Results) -> str:
+def explain_completion(results: Results) -> str:
     """One line: a resume has nothing to do, and which options change that."""
-    resume = f"{program()} resume {folder_name(results.folder)}"
+    resume = f"{find_program()} resume {format_experiment_name(results.folder)}"
     if results.ended_by == events.TARGET:
         status = "has reached its target"
         ways = [f"another target: {resume} stop.target=VALUE"]
@@ -86,12 +86,12 @@ def nothing_left(results: Results) -> str:
             f"longer trials: {resume} scheduler.max_t=N",
             f"failed trials: {resume} --retry-failed",
         ]
-    name = printable(results.name)
+    name = clean_text(results.name)
     return "; for ".join([f"{name} {status}, nothing is left to do", *ways])
 
 
-def best_text(best: Mapping[str, Any], accuracy: Accuracy | None, metric: str) -> str:
-    """One trial in the shape of `Results.best_json`.
+def format_best_trial(best: Mapping[str, Any], accuracy: Accuracy | None, metric: str) -> str:
+    """One trial in the shape of `Results.describe_best`.
 
     accuracy: that on the validation split. metric: that of the estimate.
     """
@@ -100,22 +100,22 @@ def best_text(best: Mapping[str, Any], accuracy: Accuracy | None, metric: str) -
         confirmed = best["confirmed"]
         name, trial_id, seed = (confirmed[key] for key in ("experiment", "trial_id", "seed"))
         lines += [
-            f"  mean        {_confirmed_mean(confirmed)}",
-            f"  model       trial {trial_id} of {printable(name)}, seed {seed}",
+            f"  mean        {_format_confirmed_mean(confirmed)}",
+            f"  model       trial {trial_id} of {clean_text(name)}, seed {seed}",
         ]
     metrics = best["metrics"]
     config = best["config"]
-    notes = expected_notes(metric, best)
-    values = [*_rows(metrics, accuracy, notes=notes), *_rows(config)]
-    rows = aligned([(f"    {printable(name)}", value) for name, value in values])
+    notes = describe_estimate(metric, best)
+    values = [*_format_rows(metrics, accuracy, notes=notes), *_format_rows(config)]
+    rows = format_rows([(f"    {clean_text(name)}", value) for name, value in values])
     lines += ["  metrics", *rows[: len(metrics)], "  config", *rows[len(metrics) :]]
-    checkpoint = printable(best["checkpoint"] or "none kept at this epoch")
+    checkpoint = clean_text(best["checkpoint"] or "none kept at this epoch")
     lines.append(f"  checkpoint  {checkpoint}")
-    lines += warning_lines(accuracy)
+    lines += format_warnings(accuracy)
     return "\n".join(lines)
 
 
-def model_lines(
+def format_model(
     metrics: Mapping[str, Any],
     config: Mapping[str, Any],
     test: Mapping[str, Any],
@@ -123,23 +123,23 @@ def model_lines(
     notes: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     """The metrics of a model with their notes, those of the test split, and its config, aligned."""
-    rows = [*_rows(metrics, accuracy, notes=notes), *_test_rows(test)]
-    configs = [(name, shorten(number(value), 60)) for name, value in config.items()]
-    lines = aligned([(f"  {printable(name)}", value) for name, value in [*rows, *configs]])
-    warnings = warning_lines(accuracy, measured_accuracy(test))
+    rows = [*_format_rows(metrics, accuracy, notes=notes), *_format_test_rows(test)]
+    configs = [(name, shorten(format_number(value), 60)) for name, value in config.items()]
+    lines = format_rows([(f"  {clean_text(name)}", value) for name, value in [*rows, *configs]])
+    warnings = format_warnings(accuracy, build_test_accuracy(test))
     return [*lines[: len(rows)], *warnings, "Its config", *lines[len(rows) :]]
 
 
-def _test_rows(test: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _format_test_rows(test: Mapping[str, Any]) -> list[tuple[str, str]]:
     tests = {name: value for name, value in test.items() if name.startswith("test_")}
-    rows = _rows(tests, measured_accuracy(test), note="held-out test split")
-    if (macro := macro_recall(test)) is not None:
+    rows = _format_rows(tests, build_test_accuracy(test), note="held-out test split")
+    if (macro := compute_macro_recall(test)) is not None:
         note = "held-out test split; the classes are uneven"
-        rows += _rows({"macro recall": macro}, note=note)
+        rows += _format_rows({"macro recall": macro}, note=note)
     return rows
 
 
-def _rows(
+def _format_rows(
     values: Mapping[str, Any],
     accuracy: Accuracy | None = None,
     *,
@@ -151,48 +151,50 @@ def _rows(
     for name, value in values.items():
         baseline = accuracy.note if accuracy and accuracy.metric == name else ""
         said = "; ".join(filter(None, [note, notes.get(name, ""), baseline]))
-        rows.append((name, f"{number(value)}  ({said})" if said else number(value)))
+        rows.append((name, f"{format_number(value)}  ({said})" if said else format_number(value)))
     return rows
 
 
-def warning_lines(*accuracies: Accuracy | None) -> list[str]:
+def format_warnings(*accuracies: Accuracy | None) -> list[str]:
     """The accuracies that do not beat their baseline, in lines."""
-    return [f"  {line}" for text in warnings_of(*accuracies) for line in wrap(text, _WIDTH - 2)]
+    return [
+        f"  {line}" for text in collect_warnings(*accuracies) for line in wrap(text, _WIDTH - 2)
+    ]
 
 
-def folder_name(folder: Path) -> str:
+def format_experiment_name(folder: Path) -> str:
     """NAME of the experiment in `folder` for a command: its name in the storage, or its path."""
-    usual = storage_folder(None) / folder.name
+    usual = resolve_storage(None) / folder.name
     if folder.resolve() == usual.resolve() and folder.name[0] != "-":  # as of an option
         return shlex.quote(folder.name)
-    return shlex.quote(shown(folder))
+    return shlex.quote(format_path(folder))
 
 
-def _head(results: Results) -> list[str]:
+def _format_head(results: Results) -> list[str]:
     status = results.status_text
     if results.history.started is not None:
         preposition = "in" if status == events.COMPLETED else "after"
-        status += f" {preposition} {duration(results.history.duration_s)}"
-    if budget_s := unused_budget(results):
-        status += f", before its time budget of {duration(budget_s)}"
+        status += f" {preposition} {format_duration(results.history.duration_s)}"
+    if budget_s := find_unused_budget(results):
+        status += f", before its time budget of {format_duration(budget_s)}"
     counts = [f"{count} {status}" for status, count in results.counts.items() if count]
     begun = sum(results.counts.values())
-    trials = amount_of(begun, "trial")
+    trials = format_amount(begun, "trial")
     if more := results.history.never_started:
         trials = f"{begun} of {begun + more} trials"
         counts.append(f"{more} never started")
     if beyond := results.beyond:
         counts.append(f"{beyond} beyond the limits {' and '.join(results.objective.limits)}")
     return [
-        f"{printable(results.name)}: {status}",
+        f"{clean_text(results.name)}: {status}",
         f"{trials}: {', '.join(counts)}" if counts else trials,
-        *gain_lines(results),
-        *_refit_lines(results),
-        *label_lines(results.labels),
+        *format_gain(results),
+        *_format_refit_source(results),
+        *format_labels(results.labels),
     ]
 
 
-def unused_budget(results: Results) -> float | None:
+def find_unused_budget(results: Results) -> float | None:
     """The time budget, in seconds, of a search whose trials all ended well before it; else None."""
     spec = results.document["spec"]
     budget_s = spec.get("time_budget_s")
@@ -202,60 +204,60 @@ def unused_budget(results: Results) -> float | None:
     return float(budget_s) if results.history.duration_s < _USED * budget_s else None
 
 
-def gain_lines(results: Results) -> list[str]:
+def format_gain(results: Results) -> list[str]:
     """The gain that is expected of another hour, where `stop.utility` is set."""
     if not (expected := results.expected_gain):
         return []
     gain = expected["per_hour"]
-    value = "not known yet" if gain is None else f"{gain:.2g} of {printable(results.metric)}"
+    value = "not known yet" if gain is None else f"{gain:.2g} of {clean_text(results.metric)}"
     return [f"expected of another hour: {value} (ends below {expected['utility']:g})"]
 
 
-def _refit_lines(results: Results) -> list[str]:
+def _format_refit_source(results: Results) -> list[str]:
     refits = results.document["spec"].get("refits")
     if not refits:
         return []
-    validated = f"{refits['chosen_by']} {number(refits['value'])} on the validation split"
+    validated = f"{refits['chosen_by']} {format_number(refits['value'])} on the validation split"
     text = f"refit of trial {refits['trial_id']} of {refits['name']}, which had {validated}"
-    return wrap(printable(text), _WIDTH)
+    return wrap(clean_text(text), _WIDTH)
 
 
-def label_lines(labels: Labels) -> list[str]:
+def format_labels(labels: Labels) -> list[str]:
     lines = [f"tags: {' '.join(labels.tags)}"] if labels.tags else []
-    note = printable(labels.note)
+    note = clean_text(labels.note)
     return [*lines, *(wrap(f"note: {note}", _WIDTH) if note else [])]
 
 
-def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
+def _format_best(results: Results, test: Mapping[str, Any]) -> list[str]:
     try:
         trial = results.get_best_trial()
     except NoUsableTrialError:  # its text repeats the failures below
-        why = f"{results.name} has no usable trial: {results.why_unusable(results.metric)}"
-        return wrap(printable(why), _WIDTH)
-    best = results.best_json(trial)
+        why = f"{results.name} has no usable trial: {results.describe_unusable(results.metric)}"
+        return wrap(clean_text(why), _WIDTH)
+    best = results.describe_best(trial)
     goals = [goal.metric for goal in results.objective.goals]
     names = [*goals, *(name for name in best["metrics"] if name.startswith("val_"))]
     metrics = {name: best["metrics"][name] for name in names if name in best["metrics"]}
     return [
         f"Best trial {trial.trial_id}, epoch {best['epoch']} of {trial.last_epoch}, {trial.status}",
-        *_why_default(results),
-        *model_lines(
+        *_explain_default(results),
+        *format_model(
             metrics,
             trial.config,
             test,
-            results.accuracy(best),
-            expected_notes(results.metric, best),
+            results.compute_accuracy(best),
+            describe_estimate(results.metric, best),
         ),
     ]
 
 
-def _why_default(results: Results) -> list[str]:
+def _explain_default(results: Results) -> list[str]:
     """Why the default config is the best one, where another trial validated better."""
     best = results.history.best
     leader = results.history.leader
     if best is None or leader is None or best.trial_id == leader.trial_id:
         return []
-    value = f"{printable(results.metric)} {number(leader.value)}"
+    value = f"{clean_text(results.metric)} {format_number(leader.value)}"
     text = (
         f"It has the default config: trial {leader.trial_id} validated better, with {value}, but "
         "by less than half a standard error."
@@ -263,7 +265,7 @@ def _why_default(results: Results) -> list[str]:
     return [f"  {line}" for line in wrap(text, _WIDTH - 2)]
 
 
-def expected_notes(metric: str, best: Mapping[str, Any]) -> dict[str, str]:
+def describe_estimate(metric: str, best: Mapping[str, Any]) -> dict[str, str]:
     """A note on what new data will probably show of the objective, where the interval is known."""
     estimate = best["estimate"]
     if estimate["low"] is None:
@@ -272,87 +274,92 @@ def expected_notes(metric: str, best: Mapping[str, Any]) -> dict[str, str]:
     return {metric: f"new data: about {value}, {low} to {high}"}
 
 
-def _refitted(name: str, test: Mapping[str, Any]) -> list[str]:
-    head = f"Refit {printable(name)}: its config trained on training and validation images"
+def _format_refit(name: str, test: Mapping[str, Any]) -> list[str]:
+    head = f"Refit {clean_text(name)}: its config trained on training and validation images"
     return [
         *wrap(head, _WIDTH),
-        *aligned([(f"  {metric}", value) for metric, value in _test_rows(test)]),
-        *warning_lines(measured_accuracy(test)),
+        *format_rows([(f"  {metric}", value) for metric, value in _format_test_rows(test)]),
+        *format_warnings(build_test_accuracy(test)),
     ]
 
 
-def _confirmed(metric: str, confirmed: Mapping[str, Any]) -> list[str]:
+def _format_confirmed(metric: str, confirmed: Mapping[str, Any]) -> list[str]:
     trial = f"Confirmed: trial {confirmed['trial_id']}"
-    return wrap(f"{trial}, {printable(metric)} {_confirmed_mean(confirmed)}", _WIDTH)
+    return wrap(f"{trial}, {clean_text(metric)} {_format_confirmed_mean(confirmed)}", _WIDTH)
 
 
-def _confirmed_mean(confirmed: Mapping[str, Any]) -> str:
-    mean = with_error(confirmed["mean"], confirmed["standard_error"])
-    seeds = amount_of(confirmed["seeds"], "fresh seed")
-    return f"{mean} over {seeds}; searched {number(confirmed['searched'])}"
+def _format_confirmed_mean(confirmed: Mapping[str, Any]) -> str:
+    mean = format_mean(confirmed["mean"], confirmed["standard_error"])
+    seeds = format_amount(confirmed["seeds"], "fresh seed")
+    return f"{mean} over {seeds}; searched {format_number(confirmed['searched'])}"
 
 
-def failure_lines(results: Results) -> list[str]:
+def format_failures(results: Results) -> list[str]:
     """The causes of failures: the number of trials, and the message and the log of the first."""
     failures = list(results.failures.items())
     lines = ["Failed trials"] if failures else []
     for cause, failed in failures[:_CAUSES]:
         first = failed[0]
-        lines.append(f"  {len(failed)} {printable(cause.kind)}, first trial {first.trial_id}")
-        message = " ".join(printable(first.error.message if first.error else "").split())
+        lines.append(f"  {len(failed)} {clean_text(cause.kind)}, first trial {first.trial_id}")
+        message = " ".join(clean_text(first.error.message if first.error else "").split())
         lines += wrap(message, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
         log = results.log_path(first)
         if log.exists():
-            lines.append(f"    {printable(shown(log))}")
+            lines.append(f"    {clean_text(format_path(log))}")
     if more := failures[_CAUSES:]:
-        which = f"{program()} trials {folder_name(results.folder)} --where 'status == \"failed\"'"
+        name = format_experiment_name(results.folder)
+        which = f"{find_program()} trials {name} --where 'status == \"failed\"'"
         lines.append(f"  {sum(len(failed) for _, failed in more)} with other causes: {which}")
     return lines
 
 
-def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: float = 0) -> str:
+def format_resume_command(
+    folder: Path, trainable: str, *, searched_s: float = 0, more_s: float = 0
+) -> str:
     """The command or the Python call that resumes the experiment in `folder`.
 
     more_s: a new time budget, or 0, for a search that used up its budget after `searched_s`.
     """
     if is_by_value(trainable):
-        again = printable(python_argument(trainable))
-        return f"tuner.resume_experiment({printable(repr(str(folder)))}, {again})"
+        again = clean_text(format_python_argument(trainable))
+        return f"tuner.resume_experiment({clean_text(repr(str(folder)))}, {again})"
     if trainable == ELSEWHERE:  # its budget is that of all its drivers together
         budget = f", time_budget_s={ceil(searched_s + more_s)}" if more_s else ""
-        return f"tuner.AskTell({printable(repr(str(folder)))}{budget})"
+        return f"tuner.AskTell({clean_text(repr(str(folder)))}{budget})"
     budget = f" --time-budget {more_s:g}s" if more_s else ""
-    return f"{program()} resume {folder_name(folder)}{budget}"
+    return f"{find_program()} resume {format_experiment_name(folder)}{budget}"
 
 
-def _next_steps(results: Results) -> list[str]:
-    name = folder_name(results.folder)
+def _format_next_steps(results: Results) -> list[str]:
+    name = format_experiment_name(results.folder)
     spec = results.document["spec"]
     lines = [
-        f"Results      {printable(shown(results.folder))}",
-        f"Report       {program()} report {name}",
-        f"TensorBoard  {program()} tensorboard {name}",
+        f"Results      {clean_text(format_path(results.folder))}",
+        f"Report       {find_program()} report {name}",
+        f"TensorBoard  {find_program()} tensorboard {name}",
     ]
     if results.objective.others and results.front:
-        front = amount_of(len(results.front), "trial")
-        lines.append(f"Front        {front}: {program()} best {name}")
+        front = format_amount(len(results.front), "trial")
+        lines.append(f"Front        {front}: {find_program()} best {name}")
     training = spec.get("training")
     dataset = training.get("dataset") if isinstance(training, Mapping) else None
     if results.ranked and str(dataset).startswith("folder:"):
         to = shlex.quote(f"{results.name}_model")
-        export = f"{program()} export {name} --to {to}"
-        lines.append(f"Predict      {export} && {program()} predict {to} PHOTO")
+        export = f"{find_program()} export {name} --to {to}"
+        lines.append(f"Predict      {export} && {find_program()} predict {to} PHOTO")
     is_early = results.ended_by in (events.TIME_BUDGET, events.PATIENCE, events.FINISH)
     if results.status in (events.INTERRUPTED, events.FAILED) or is_early:
         budget = spec.get("time_budget_s") if results.ended_by == events.TIME_BUDGET else None
         more_s = budget if isinstance(budget, int | float) else 0
         trainable = str(spec.get("trainable", ""))
         searched_s = results.history.duration_s
-        command = resume_with(results.folder, trainable, searched_s=searched_s, more_s=more_s)
+        command = format_resume_command(
+            results.folder, trainable, searched_s=searched_s, more_s=more_s
+        )
         lines.append(f"Go on        {command}")
-    elif unused_budget(results) and not _is_in_code(str(spec.get("trainable", ""))):
+    elif find_unused_budget(results) and not _is_in_code(str(spec.get("trainable", ""))):
         more = f"--add-samples {sum(results.counts.values())}"
-        lines.append(f"Go on        {program()} resume {name} {more}")
+        lines.append(f"Go on        {find_program()} resume {name} {more}")
     return lines
 
 
@@ -361,66 +368,72 @@ def _is_in_code(trainable: str) -> bool:
     return trainable == ELSEWHERE or is_by_value(trainable)
 
 
-def control_text(control: Mapping[str, Any]) -> str:
+def format_control(control: Mapping[str, Any]) -> str:
     """A control as a user types it: `max-concurrent 4`."""
-    verb = printable(str(control["verb"]))
+    verb = clean_text(str(control["verb"]))
     match control:
         case {"verb": "try", "config": dict(config)}:
-            return f"{verb} {config_line(config, _CONFIG_WIDTH)}"
+            return f"{verb} {format_config(config, _CONFIG_WIDTH)}"
         case {"verb": "time-budget", "time_budget_s": int() | float() as seconds}:
-            return f"{verb} {duration(seconds)}"
+            return f"{verb} {format_duration(seconds)}"
     values = (value for name, value in control.items() if name != "verb")
-    return " ".join([verb, *map(_value, values)])
+    return " ".join([verb, *map(_format_value, values)])
 
 
-def answer_text(answer: Answer) -> str:
-    return request_text(answer.as_dict())
+def format_answer(answer: Answer) -> str:
+    return format_request(answer.as_dict())
 
 
-def request_text(request: Mapping[str, Any]) -> str:
+def format_request(request: Mapping[str, Any]) -> str:
     """A control as a plain value, the user who requested it, and why it was refused, if so."""
     by = request.get("by")
     refused = request.get("refused")
-    requester = f", asked by {printable(by)}" if by else ""
-    not_done = f"; not done: {printable(refused)}" if refused else ""
-    return f"{control_text(request['control'])}{requester}{not_done}"
+    requester = f", asked by {clean_text(by)}" if by else ""
+    not_done = f"; not done: {clean_text(refused)}" if refused else ""
+    return f"{format_control(request['control'])}{requester}{not_done}"
 
 
-def request_line(request: Mapping[str, Any]) -> str:
+def format_dated_request(request: Mapping[str, Any]) -> str:
     """A request as a plain value, and when the driver has answered it."""
-    text = request_text(request)
+    text = format_request(request)
     time = request.get("time")
-    return f"{text}: the driver has not answered yet" if time is None else f"{moment(time)}  {text}"
+    return (
+        f"{text}: the driver has not answered yet"
+        if time is None
+        else f"{format_time(time)}  {text}"
+    )
 
 
-def control_lines(answers: Sequence[Answer]) -> list[str]:
+def format_answers(answers: Sequence[Answer]) -> list[str]:
     lines = ["Asked while it ran"] if answers else []
     for answer in answers:
-        lines.append(f"  {datetime.fromtimestamp(answer.time):%H:%M:%S}  {answer_text(answer)}")
+        lines.append(f"  {datetime.fromtimestamp(answer.time):%H:%M:%S}  {format_answer(answer)}")
     return lines
 
 
-def change_text(change: Mapping[str, Any]) -> str:
+def format_change(change: Mapping[str, Any]) -> str:
     """The change by one resume, in the shape of `Results.changes`: `scheduler.max_t 10 -> 20`."""
     was = change["was"]
     now = change["is"]
-    return ", ".join(f"{printable(key)} {_value(was[key])} -> {_value(now[key])}" for key in now)
+    return ", ".join(
+        f"{clean_text(key)} {_format_value(was[key])} -> {_format_value(now[key])}" for key in now
+    )
 
 
-def change_lines(changes: Sequence[Mapping[str, Any]]) -> list[str]:
+def format_changes(changes: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = ["Changed by a resume"] if changes else []
     for change in changes:
-        lines += wrap(f"  {change_line(change)}", _WIDTH, subsequent_indent=" " * 4)
+        lines += wrap(f"  {format_dated_change(change)}", _WIDTH, subsequent_indent=" " * 4)
     return lines
 
 
-def change_line(change: Mapping[str, Any]) -> str:
+def format_dated_change(change: Mapping[str, Any]) -> str:
     """The change by one resume, and when it was made, if that is known."""
     if change["time"] is None:
-        return change_text(change)
-    reported = amount_of(change["after_epochs"], "epoch")
-    return f"{moment(change['time'])}, after {reported}: {change_text(change)}"
+        return format_change(change)
+    reported = format_amount(change["after_epochs"], "epoch")
+    return f"{format_time(change['time'])}, after {reported}: {format_change(change)}"
 
 
-def _value(value: Any) -> str:
-    return "none" if value is None else number(value)
+def _format_value(value: Any) -> str:
+    return "none" if value is None else format_number(value)

@@ -23,57 +23,57 @@ from tuner.experiment.results.statistics import (
     CLASS_HEAD,
     DOUBTFUL_LABELS,
     MISTAKES,
-    class_table,
-    doubtful_pairs,
-    warnings_of,
+    build_class_table,
+    collect_warnings,
+    count_doubtful_pairs,
 )
 from tuner.reporting import comparison_text
-from tuner.reporting.experiment_text import change_text, control_text, label_lines
+from tuner.reporting.experiment_text import format_change, format_control, format_labels
 from tuner.reporting.figures import draw_comparison, draw_confusion, draw_section
 from tuner.reporting.figures.figure import Plot
-from tuner.reporting.pictures import pictures_in, with_thumbnails
-from tuner.reporting.report import Report, mean_text, utc
-from tuner.spec.plain_values import flat
-from tuner.wording import number, printable
+from tuner.reporting.pictures import add_thumbnails, parse_pictures
+from tuner.reporting.report import Report, format_confirmed_mean, format_utc
+from tuner.spec.plain_values import flatten
+from tuner.wording import clean_text, format_number
 
 
-def report_page(report: Report, *, images: bool = True) -> str:
+def render_report_page(report: Report, *, images: bool = True) -> str:
     """The report of an experiment as a page, with thumbnails of the user's images if `images`."""
-    mistakes = pictures_in(report.test, MISTAKES, "predicted")
-    doubted = report.test if doubtful_pairs(report.test) else None
-    doubtful = pictures_in(doubted, DOUBTFUL_LABELS, "suggested")
-    return render(
+    mistakes = parse_pictures(report.test, MISTAKES, "predicted")
+    doubted = report.test if count_doubtful_pairs(report.test) else None
+    doubtful = parse_pictures(doubted, DOUBTFUL_LABELS, "suggested")
+    return render_template(
         "report.html",
         figures_of=partial(draw_section, data=report.data),
         report=report,
         results=report.results,
         tiles=report.tiles,
-        best=best_table(report),
-        warnings=warnings_of(*report.accuracies),
+        best=build_best_table(report),
+        warnings=collect_warnings(*report.accuracies),
         class_head=CLASS_HEAD,
-        classes=class_table(report.test),
+        classes=build_class_table(report.test),
         confusion=[each for each in [draw_confusion(report.test)] if each],
-        mistakes=list(with_thumbnails(mistakes) if images else mistakes),
+        mistakes=list(add_thumbnails(mistakes) if images else mistakes),
         doubtful=[[p.file, p.label, p.other, f"{p.probability:.2f}"] for p in doubtful],
         spec_yaml=yaml.safe_dump(report.results.document["spec"], sort_keys=False, width=100),
     )
 
 
-def comparison_page(comparison: Comparison) -> str:
-    return render(
+def render_comparison_page(comparison: Comparison) -> str:
+    return render_template(
         "comparison.html",
         figures=draw_comparison(comparison),
-        headline=comparison_text.headline(comparison),
-        verdict=comparison_text.verdict(comparison),
+        headline=comparison_text.format_headline(comparison),
+        verdict=comparison_text.format_verdict(comparison),
         tables=[
-            ("On average over the seeds", comparison_text.strategies_table(comparison)),
-            ("The experiments", comparison_text.entrants_table(comparison)),
+            ("On average over the seeds", comparison_text.build_strategies_table(comparison)),
+            ("The experiments", comparison_text.build_entrants_table(comparison)),
         ],
         notes=comparison.notes,
     )
 
 
-def render(template: str, **context: Any) -> str:
+def render_template(template: str, **context: Any) -> str:
     """The page of a template with plotly.js in it."""
     environment = Environment(
         loader=PackageLoader("tuner.reporting", "templates"),
@@ -82,14 +82,22 @@ def render(template: str, **context: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    leaders = (comparison_text.leaders_table, comparison_text.leaders_verdict)
-    texts = (change_text, control_text, label_lines, printable, utc, versions)
-    environment.filters |= {each.__name__: each for each in (figure_json, *texts, *leaders)}
+    environment.filters |= {
+        "figure_json": encode_figure,
+        "change_text": format_change,
+        "control_text": format_control,
+        "label_lines": format_labels,
+        "printable": clean_text,
+        "utc": format_utc,
+        "versions": format_versions,
+        "leaders_table": comparison_text.build_leaders_table,
+        "leaders_verdict": comparison_text.format_leaders_verdict,
+    }
     plotly_js = Markup(get_plotlyjs())  # Plotly's own code: it holds no </script>
     return environment.get_template(template).render(plotly_js=plotly_js, **context)
 
 
-def figure_json(plot: Plot) -> Markup:
+def encode_figure(plot: Plot) -> Markup:
     """A figure as JSON for a page: no text in it can end its element."""
     text = json.dumps(plot, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))
@@ -100,24 +108,26 @@ def write_page(path: Path, page: str) -> None:
     write_file(path, lambda partial: partial.write_text(page, encoding="utf-8"))
 
 
-def best_table(report: Report) -> list[list[str]]:
+def build_best_table(report: Report) -> list[list[str]]:
     """The head and a row for each of the best trials: value, confirmed mean, hyperparameters."""
     metric = report.results.metric
-    configs = [{printable(n): v for n, v in flat(b["config"], ".").items()} for b in report.best]
+    configs = [
+        {clean_text(n): v for n, v in flatten(b["config"], ".").items()} for b in report.best
+    ]
     names = list(dict.fromkeys(name for config in configs for name in config))
     confirmed = any(best["shown"] == "confirmed" for best in report.best)
-    head = ["trial", printable(metric), *(["confirmed mean"] if confirmed else []), "epoch"]
+    head = ["trial", clean_text(metric), *(["confirmed mean"] if confirmed else []), "epoch"]
     rows = []
     for best, config in zip(report.best, configs, strict=True):
-        searched = report.searched(best)
-        values = (number(config[name]) if name in config else "" for name in names)
-        mean = [mean_text(best)] if confirmed else []
-        value = number(searched["metrics"][metric])
+        searched = report.describe_searched(best)
+        values = (format_number(config[name]) if name in config else "" for name in names)
+        mean = [format_confirmed_mean(best)] if confirmed else []
+        value = format_number(searched["metrics"][metric])
         rows.append([best["trial_id"], value, *mean, str(searched["epoch"]), *values])
     return [[*head, *names], *rows]
 
 
-def versions(by_name: Any) -> str:
+def format_versions(by_name: Any) -> str:
     """The versions of packages, which may be missing in someone else's record, as text."""
     pairs = by_name.items() if isinstance(by_name, dict) else ()
     return ", ".join(f"{name} {number}" for name, number in pairs) or "unknown"

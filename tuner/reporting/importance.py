@@ -49,7 +49,7 @@ class Importance:
     told_apart: bool = True
 
 
-def importances(
+def estimate_importances(
     axes: Mapping[str, Axis], configs: Sequence[Mapping[str, Any]], losses: Sequence[float]
 ) -> list[Importance]:
     """The importance of each of `axes`, the greatest first; [] for fewer than 10 trials.
@@ -62,12 +62,12 @@ def importances(
     losses_N = np.array(losses, float)
     cells = {name: _find_cells(axis, name, configs) for name, axis in axes.items()}
     chance = np.random.default_rng(0)
-    shares = _shares(axes, cells, losses_N)
+    shares = _compute_shares(axes, cells, losses_N)
     resampled = []
     for _ in range(_RESAMPLES):
         rows_N = chance.integers(len(losses_N), size=len(losses_N))
         some = {name: cells_N[rows_N] for name, cells_N in cells.items()}
-        resampled.append(_shares(axes, some, losses_N[rows_N]))
+        resampled.append(_compute_shares(axes, some, losses_N[rows_N]))
     cut = round(_RESAMPLES * (1 - _LEVEL) / 2)
     listed = []
     for name, share in shares.items():
@@ -78,29 +78,35 @@ def importances(
     return [replace(first, told_apart=all(item.told_apart for item in others)), *others]
 
 
-def _shares(
+def _compute_shares(
     axes: Mapping[str, Axis], cells: Mapping[str, NDArray[np.int64]], losses_N: Numbers
 ) -> dict[str, float]:
     """Each hyperparameter's importance, which together are 1. cells: -1 of a trial without it."""
     quantile = min(1.0, max(_BEST_SHARE, _LEADING / len(losses_N)))
     last = ceil(quantile * len(losses_N)) - 1
     is_best_N = losses_N <= np.partition(losses_N, last)[last]
-    values = {name: _importance(axes[name], cells_N, is_best_N) for name, cells_N in cells.items()}
+    values = {
+        name: _compute_importance(axes[name], cells_N, is_best_N) for name, cells_N in cells.items()
+    }
     total = sum(values.values())
     if not total:
         return dict.fromkeys(values, 1 / len(values))
     return {name: value / total for name, value in values.items()}
 
 
-def _importance(axis: Axis, cells_N: NDArray[np.int64], is_best_N: NDArray[np.bool_]) -> float:
+def _compute_importance(
+    axis: Axis, cells_N: NDArray[np.int64], is_best_N: NDArray[np.bool_]
+) -> float:
     """What the hyperparameter adds to the variance, up to a factor that all have in common."""
     has_N = cells_N >= 0
     best = int((has_N & is_best_N).sum())
     size = _count_cells(axis)
     if size < 2 or not best or has_N.sum() < _FEWEST_WITH:
         return 0.0
-    top_G = _density(axis, np.bincount(cells_N[has_N & is_best_N], minlength=size)) + _FLOOR
-    all_G = _density(axis, np.bincount(cells_N[has_N], minlength=size)) + _FLOOR
+    top_G = (
+        _estimate_density(axis, np.bincount(cells_N[has_N & is_best_N], minlength=size)) + _FLOOR
+    )
+    all_G = _estimate_density(axis, np.bincount(cells_N[has_N], minlength=size)) + _FLOOR
     divergence = float(all_G @ (top_G / all_G - 1) ** 2)
     return float((best / is_best_N.sum()) ** 2 / has_N.mean() * divergence)
 
@@ -121,7 +127,7 @@ def _find_cells(axis: Axis, name: str, configs: Sequence[Mapping[str, Any]]) -> 
     """The cell of each trial's value; -1 of a trial without one."""
     cells_N = np.full(len(configs), -1)
     rows = [row for row, config in enumerate(configs) if name in config]
-    positions = np.array(axis.positions(configs[row][name] for row in rows))
+    positions = np.array(axis.find_positions(configs[row][name] for row in rows))
     if not axis.categories:
         low = axis.low
         high = axis.high
@@ -136,7 +142,7 @@ def _find_cells(axis: Axis, name: str, configs: Sequence[Mapping[str, Any]]) -> 
     return cells_N
 
 
-def _density(axis: Axis, counts_G: NDArray[np.int64]) -> Numbers:
+def _estimate_density(axis: Axis, counts_G: NDArray[np.int64]) -> Numbers:
     """A Parzen estimate on the grid, with one further kernel that is as wide as the axis."""
     from scipy.special import ndtr  # takes 0.2 s
 
@@ -149,7 +155,7 @@ def _density(axis: Axis, counts_G: NDArray[np.int64]) -> Numbers:
         kernels_KG[np.arange(len(observed_K)), observed_K] += 1
     else:
         means_K = np.append(observed_K, (size - 1) / 2)
-        width = max(_scotts_width(observed_K, counts_G[observed_K]), _LEAST_SIGMA)
+        width = max(_compute_scott_width(observed_K, counts_G[observed_K]), _LEAST_SIGMA)
         sigmas_K1 = np.append(np.full(len(observed_K), width), size)[:, None]
         edges_1E = np.arange(size + 1)[None] - 0.5
         kernels_KG = np.diff(ndtr((edges_1E - means_K[:, None]) / sigmas_K1))
@@ -158,7 +164,7 @@ def _density(axis: Axis, counts_G: NDArray[np.int64]) -> Numbers:
     return density_G
 
 
-def _scotts_width(values_K: NDArray[np.int64], weights_K: NDArray[np.int64]) -> float:
+def _compute_scott_width(values_K: NDArray[np.int64], weights_K: NDArray[np.int64]) -> float:
     """Scott, "Multivariate Density Estimation", 1992, of values that occur so often."""
     total = int(weights_K.sum())
     mean = values_K @ weights_K / total

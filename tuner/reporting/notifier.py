@@ -19,13 +19,13 @@ from http import HTTPStatus
 from queue import SimpleQueue
 from typing import Any
 
-from tuner.errors import UsageError, reason_of
+from tuner.errors import UsageError, describe_error
 from tuner.experiment import events
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.notify import filled, hidden, is_hidden, is_web
-from tuner.wording import duration, install, number, printable, shorten
+from tuner.spec.notify import hide_secrets, is_hidden, is_web, resolve_variables
+from tuner.wording import clean_text, format_duration, format_number, shorten, suggest_install
 
 Message = dict[str, Any]  # plain values; docs/notify.md has an example
 Deliver = Callable[[Message], object]
@@ -42,7 +42,7 @@ _MAX_TEXT = 500  # characters of a failure's message
 _log = logging.getLogger(__name__)
 
 
-def deliveries(targets: tuple[str, ...]) -> dict[str, Deliver]:
+def build_deliveries(targets: tuple[str, ...]) -> dict[str, Deliver]:
     """The function that delivers a message, by target; without hidden targets.
 
     A function raises OSError if a retry may help, else another error. Raises UsageError for a
@@ -52,11 +52,11 @@ def deliveries(targets: tuple[str, ...]) -> dict[str, Deliver]:
     for target in targets:
         if is_hidden(target):
             continue
-        url = filled(target, os.environ)
+        url = resolve_variables(target, os.environ)
         if is_web(url):
-            delivers[target] = partial(_post, url)
+            delivers[target] = partial(_post_message, url)
         else:
-            delivers[target] = _apprise(url, hidden(target))
+            delivers[target] = _build_apprise_delivery(url, hide_secrets(target))
     return delivers
 
 
@@ -67,7 +67,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _post(url: str, message: Message) -> None:
+def _post_message(url: str, message: Message) -> None:
     headers = {"Content-Type": "application/json", "User-Agent": "tuner"}
     request = urllib.request.Request(url, json.dumps(message).encode(), headers)
     try:
@@ -81,11 +81,11 @@ def _post(url: str, message: Message) -> None:
         raise OSError(f"{error.reason}") from None  # `error` may contain the URL
 
 
-def _apprise(url: str, name: str) -> Deliver:
+def _build_apprise_delivery(url: str, name: str) -> Deliver:
     try:
         import apprise
     except ImportError:
-        raise UsageError(f"notify: {name} needs a package: {install('notify')}") from None
+        raise UsageError(f"notify: {name} needs a package: {suggest_install('notify')}") from None
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages contain the URL
     service = apprise.Apprise.instantiate(url)
     if service is None:
@@ -123,8 +123,8 @@ class Notifier:
         self._best_due = math.inf
         self._has_ended = False
         self._targets = [
-            _Target(hidden(target), deliver, pauses_s)
-            for target, deliver in deliveries(spec.notify).items()
+            _Target(hide_secrets(target), deliver, pauses_s)
+            for target, deliver in build_deliveries(spec.notify).items()
         ]
         for target in filter(is_hidden, spec.notify):
             _log.warning(
@@ -143,7 +143,7 @@ class Notifier:
         elif kind in (events.RESULT, events.CHECKPOINT) and best != self._best:
             self._has_new_best = True
         elif kind == events.TRIAL_ENDED and event["status"] == events.FAILED:
-            if len(self._history.of_status(events.FAILED)) == 1:
+            if len(self._history.list_by_status(events.FAILED)) == 1:
                 self._put(FAILURE, now, {"trial_id": event["trial_id"], **event["error"]})
         elif kind == events.EXPERIMENT_ENDED:
             self._put(END, now)
@@ -168,7 +168,7 @@ class Notifier:
     def _put(self, kind: str, now: float, failure: Mapping[str, Any] | None = None) -> None:
         self._has_ended = self._has_ended or kind == END
         if self._targets:
-            message = message_of(kind, self._spec, self._history, now, failure)
+            message = build_message(kind, self._spec, self._history, now, failure)
             for target in self._targets:
                 target.put(message)
 
@@ -213,12 +213,12 @@ class _Target:
                     break
                 except Exception as error:  # apprise raises many kinds
                     if pause is None or not isinstance(error, OSError):
-                        self.warn(reason_of(error))
+                        self.warn(describe_error(error))
                         break
                 self._is_ending.wait(pause)
 
 
-def message_of(
+def build_message(
     kind: str,
     spec: ExperimentSpec,
     history: History,
@@ -235,7 +235,7 @@ def message_of(
         "experiment": spec.name,
         "location": ExperimentFolder(spec.folder).location,
         "time": now,
-        "status": events.status_text(status, history.ended_by),
+        "status": events.format_status(status, history.ended_by),
         "duration_s": round(history.duration_s, 3),
         "counts": {s: history.counts[s] for s in statuses if history.counts[s]},
         "best": best
@@ -248,16 +248,16 @@ def message_of(
         },
         "failure": failure and {**failure, "message": shorten(failure["message"], _MAX_TEXT)},
     }
-    return {**message, "text": _text_of(message)}
+    return {**message, "text": _format_message(message)}
 
 
-def _text_of(message: Message) -> str:
+def _format_message(message: Message) -> str:
     best = message["best"]
     failure = message["failure"]
     best_text = "no trial has reported a value"
     if best:
         where = f"trial {best['trial_id']}, epoch {best['epoch']}"
-        best_text = f"best {best['metric']} {number(best['value'])} ({where})"
+        best_text = f"best {best['metric']} {format_number(best['value'])} ({where})"
     if message["event"] == BEST:
         text = best_text
     elif failure:
@@ -265,6 +265,6 @@ def _text_of(message: Message) -> str:
         text = f"{first}: {failure['kind']}: {failure['message']}"
     else:
         counts = ", ".join(f"{count} {status}" for status, count in message["counts"].items())
-        took = f"{message['status']} after {duration(message['duration_s'])}"
+        took = f"{message['status']} after {format_duration(message['duration_s'])}"
         text = f"{took}; {counts or 'no trials'}; {best_text}"
-    return printable(f"{message['experiment']}: {text}")
+    return clean_text(f"{message['experiment']}: {text}")

@@ -26,12 +26,12 @@ from tuner.errors import UsageError
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED
 from tuner.experiment.files import check_target
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import value_of
-from tuner.reporting.axes import Axis, build_axes, plain
+from tuner.experiment.results.selection import find_best_value
+from tuner.reporting.axes import Axis, build_axes, flatten_config
 from tuner.spec.sections import Objective
 from tuner.spec.space.domains import Domain
-from tuner.spec.space.spaces import domains_of
-from tuner.wording import printable
+from tuner.spec.space.spaces import list_domains
+from tuner.wording import clean_text
 
 _STATES = {
     COMPLETED: TrialState.COMPLETE,
@@ -45,7 +45,7 @@ _WITHOUT_VALUE = (TrialState.FAIL, TrialState.RUNNING)
 
 
 @contextmanager
-def quiet_optuna() -> Iterator[None]:
+def silence_optuna() -> Iterator[None]:
     """Silence Optuna's warnings about omitted trials: the captions name them."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -57,7 +57,7 @@ def quiet_optuna() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-def study_with(
+def _create_study(
     trials: Sequence[FrozenTrial], objective: Objective, name: str | None = None
 ) -> optuna.Study:
     """A Study in memory of these trials, renumbered from 0, to minimise or to maximise."""
@@ -68,15 +68,15 @@ def study_with(
     return study
 
 
-def study_of(results: Results) -> optuna.Study:
+def build_study(results: Results) -> optuna.Study:
     """The trials of an experiment as a Study in memory.
 
     A trial's value is that of its best epoch; all epochs are intermediate values. A stopped trial
     is PRUNED, with its value. A failed or interrupted trial, or one without a value, is FAIL. Id,
     status, seed, origin and kind of failure are user attributes.
     """
-    with quiet_optuna():
-        study = study_with([*frozen_trials(results)], results.objective, results.name)
+    with silence_optuna():
+        study = _create_study([*_build_frozen_trials(results)], results.objective, results.name)
         study.set_user_attr("metric", results.metric)
     return study
 
@@ -89,7 +89,7 @@ def write_study(study: optuna.Study, storage: str) -> None:
     name = study.study_name
     if storage.startswith(_SQLITE):
         check_target(Path(storage.removeprefix(_SQLITE).partition("?")[0]))
-    with quiet_optuna():
+    with silence_optuna():
         try:
             written = optuna.create_study(
                 storage=storage, study_name=name, direction=study.direction
@@ -103,30 +103,30 @@ def write_study(study: optuna.Study, storage: str) -> None:
                 raise
         except optuna.exceptions.DuplicatedStudyError:
             raise UsageError(
-                f"{_without_password(storage)} already has a study {name!r}: name another storage, "
+                f"{_hide_password(storage)} already has a study {name!r}: name another storage, "
                 f"or first delete it with `optuna delete-study`"
             ) from None
         except Exception as error:  # drivers of databases raise many kinds
-            reason = _without_password(next(iter(str(error).splitlines()), type(error).__name__))
-            raise UsageError(f"cannot write to {_without_password(storage)}: {reason}") from error
+            reason = _hide_password(next(iter(str(error).splitlines()), type(error).__name__))
+            raise UsageError(f"cannot write to {_hide_password(storage)}: {reason}") from error
 
 
-def _without_password(text: str) -> str:
+def _hide_password(text: str) -> str:
     """A storage's URL, or a message about it, with user and password left out."""
-    return re.sub(r"://[^/@]*@", "://...@", printable(text))
+    return re.sub(r"://[^/@]*@", "://...@", clean_text(text))
 
 
-def frozen_trials(results: Results) -> Iterator[FrozenTrial]:
-    """The trials of `study_of`, without a Study, which copies and checks each."""
-    configs = {trial_id: plain(trial.config) for trial_id, trial in results.trials.items()}
+def _build_frozen_trials(results: Results) -> Iterator[FrozenTrial]:
+    """The trials of `build_study`, without a Study, which copies and checks each."""
+    configs = {trial_id: flatten_config(trial.config) for trial_id, trial in results.trials.items()}
     space = results.spec.search.space
-    axes = build_axes(dict(domains_of(space)), list(configs.values()))
-    distributions = {name: _distribution(axis) for name, axis in axes.items()}
+    axes = build_axes(dict(list_domains(space)), list(configs.values()))
+    distributions = {name: _build_distribution(axis) for name, axis in axes.items()}
     for number, (trial_id, trial) in enumerate(results.trials.items()):
         config = configs[trial_id]
         present = {name: d for name, d in distributions.items() if name in config}
-        reported = trial.values(results.metric)
-        value = value_of(trial, results.objective)
+        reported = trial.list_values(results.metric)
+        value = find_best_value(trial, results.objective)
         state = _STATES[trial.status]
         if state == TrialState.COMPLETE and value is None:
             state = TrialState.FAIL
@@ -154,14 +154,14 @@ def frozen_trials(results: Results) -> Iterator[FrozenTrial]:
         )
 
 
-def distributions_of(
+def build_distributions(
     domains: Mapping[str, Domain], configs: Sequence[Mapping[str, Any]]
 ) -> dict[str, BaseDistribution]:
     """The distribution of each hyperparameter, as `build_axes` has its axis."""
-    return {name: _distribution(axis) for name, axis in build_axes(domains, configs).items()}
+    return {name: _build_distribution(axis) for name, axis in build_axes(domains, configs).items()}
 
 
-def _distribution(axis: Axis) -> BaseDistribution:
+def _build_distribution(axis: Axis) -> BaseDistribution:
     if axis.categories:
         return CategoricalDistribution(axis.categories)
     if axis.is_integer:

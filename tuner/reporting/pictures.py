@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from tuner.wording import printable
+from tuner.wording import clean_text
 
 _SIDE = 96  # px of a thumbnail
 _MOST_BYTES = 220_000  # of all thumbnails of a page; base64 makes four bytes of three
@@ -26,14 +26,16 @@ class Picture:
     url: str | None = None
 
 
-def pictures_in(measured: Mapping[str, Any] | None, name: str, other: str) -> list[Picture]:
+def parse_pictures(measured: Mapping[str, Any] | None, name: str, other: str) -> list[Picture]:
     """The images of the list `name` in a record, which may be someone else's, without thumbnails.
 
     other: the key of the class that is not the label. Entries of another shape are left out.
     """
     entries = (measured or {}).get(name)
     return [
-        Picture(printable(e["file"]), printable(e["label"]), printable(e[other]), e["probability"])
+        Picture(
+            clean_text(e["file"]), clean_text(e["label"]), clean_text(e[other]), e["probability"]
+        )
         for e in (entries if isinstance(entries, list) else [])
         if isinstance(e, dict)
         and all(isinstance(e.get(key), str) for key in ("file", "label", other))
@@ -41,10 +43,10 @@ def pictures_in(measured: Mapping[str, Any] | None, name: str, other: str) -> li
     ]
 
 
-def with_thumbnails(pictures: list[Picture], most_bytes: int = _MOST_BYTES) -> Iterator[Picture]:
+def add_thumbnails(pictures: list[Picture], most_bytes: int = _MOST_BYTES) -> Iterator[Picture]:
     """`pictures`, those with a thumbnail whose files are here, up to `most_bytes` in all."""
     for picture in pictures:
-        jpeg = thumbnail_of(picture)
+        jpeg = create_thumbnail(picture)
         if jpeg is None or len(jpeg) > most_bytes:
             yield picture
             continue
@@ -53,7 +55,7 @@ def with_thumbnails(pictures: list[Picture], most_bytes: int = _MOST_BYTES) -> I
         yield replace(picture, url=url)
 
 
-def thumbnail_of(picture: Picture) -> bytes | None:
+def create_thumbnail(picture: Picture) -> bytes | None:
     """A small JPEG of the picture's file; None if it is not here, or no decoder reads it."""
     from PIL import Image, ImageOps
 

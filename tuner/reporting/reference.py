@@ -13,12 +13,12 @@ from collections.abc import Collection, Mapping
 from textwrap import fill
 from typing import Any
 
-from tuner.errors import UsageError, did_you_mean
-from tuner.spec.declaration import default_declaration
+from tuner.errors import UsageError, suggest_similar
+from tuner.spec.declaration import load_default_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import DEFAULT, SCHEDULERS, SchedulerSettings
 from tuner.spec.sections import SECTIONS
-from tuner.spec.settings import MAX_COUNT, Settings, schema_of
+from tuner.spec.settings import MAX_COUNT, Settings, build_schema
 from tuner.spec.space.parsing import CALLS
 from tuner.spec.strategies import SEARCHERS, SearchSettings
 from tuner.trial.learner import Learner, LearnerFactory
@@ -27,7 +27,7 @@ _WIDTH = 80
 _OF_ALL = {"strategy", "space", "forbid", "name", "max_t"}  # keys of all strategies or schedulers
 
 
-def reference() -> str:
+def render_reference() -> str:
     """The complete reference, without a newline at the end."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -38,28 +38,28 @@ def reference() -> str:
     )
     apart = {"training", "search", "scheduler", *SECTIONS}
     text = environment.get_template("spec.md.jinja").render(
-        top=_entries("", ExperimentSpec, besides=apart),
-        trainable=_trainable(),
-        training=_training(),
-        lists=default_declaration().reference()[1],
-        list_of=_list,
-        search=_entries("search", SearchSettings, defaults={"strategy": None}),
-        domains=_domains(),
-        scheduler=_entries("scheduler", SchedulerSettings, defaults={"name": DEFAULT}),
-        settings=_settings,
-        strategies=SEARCHERS.shipped(),
-        schedulers=SCHEDULERS.shipped(),
+        top=_format_entries("", ExperimentSpec, besides=apart),
+        trainable=_describe_trainable(),
+        training=_describe_training(),
+        lists=load_default_declaration().describe_settings()[1],
+        list_of=_format_list,
+        search=_format_entries("search", SearchSettings, defaults={"strategy": None}),
+        domains=_describe_domains(),
+        scheduler=_format_entries("scheduler", SchedulerSettings, defaults={"name": DEFAULT}),
+        settings=_describe_settings,
+        strategies=SEARCHERS.load_shipped_settings(),
+        schedulers=SCHEDULERS.load_shipped_settings(),
         sections=SECTIONS,
     )
     return text.rstrip()
 
 
-def part(key: str) -> str:
+def find_section(key: str) -> str:
     """The section `key` with its subsections, or the items about one key.
 
     Raises UsageError, with the nearest known key, for an unknown one.
     """
-    texts = re.split(r"\n\n(?=##+ )", reference())[1:]
+    texts = re.split(r"\n\n(?=##+ )", render_reference())[1:]
     sections = {re.split(":|\n", text.lstrip("# "))[0]: text for text in texts}
     matches = [text for name, text in sections.items() if f"{name}.".startswith(f"{key}.")]
     if matches:
@@ -75,17 +75,17 @@ def part(key: str) -> str:
     names = {*sections, *(name for name, _ in items)}
     names |= {name.rpartition(".")[2] for name in names}
     available = ", ".join(sections)
-    raise UsageError(f"no key {key!r}{did_you_mean(key, names)}; sections: {available}")
+    raise UsageError(f"no key {key!r}{suggest_similar(key, names)}; sections: {available}")
 
 
-def _settings(prefix: str, model: type[Settings]) -> str:
+def _describe_settings(prefix: str, model: type[Settings]) -> str:
     """The description of a settings model, and its keys except those of all strategies."""
     besides = _OF_ALL if prefix in ("search", "scheduler") else ()
-    about = _wrapped(schema_of(model)["description"])
-    return f"{about}\n\n{_entries(prefix, model, besides=besides)}".rstrip()
+    about = _wrap_text(build_schema(model)["description"])
+    return f"{about}\n\n{_format_entries(prefix, model, besides=besides)}".rstrip()
 
 
-def _entries(
+def _format_entries(
     prefix: str,
     model: type[Settings],
     *,
@@ -93,7 +93,7 @@ def _entries(
     defaults: Mapping[str, str | None] | None = None,
 ) -> str:
     """An item for each field. defaults: of fields that the model requires."""
-    schema = schema_of(model)
+    schema = build_schema(model)
     defaults = defaults or {}
     lines = []
     for name, field in schema["properties"].items():
@@ -101,24 +101,26 @@ def _entries(
             key = f"{prefix}.{name}" if prefix else name
             required = name in schema.get("required", ()) and name not in defaults
             default = {"default": defaults[name]} if name in defaults else {}
-            lines.append(_entry(key, {**field, **default}, required=required))
+            lines.append(_format_entry(key, {**field, **default}, required=required))
     return "\n".join(lines)
 
 
-def _entry(key: str, schema: Mapping[str, Any], *, required: bool = False, of: str = "") -> str:
+def _format_entry(
+    key: str, schema: Mapping[str, Any], *, required: bool = False, of: str = ""
+) -> str:
     """A line of a list: the key, what it may be, its default, what it means."""
     default = ""
     if "default" in schema:
         value = schema["default"]
         shown = value if isinstance(value, str) else json.dumps(value)
         default = "default none" if value is None else f"default `{shown}`"
-    facts = [_values(schema), "required" if required else default, of]
+    facts = [_describe_values(schema), "required" if required else default, of]
     meaning = str(schema.get("description", "")).rstrip(".")
     text = f"- `{key}` ({'; '.join(filter(None, facts))})"
-    return _wrapped(f"{text}: {meaning}." if meaning else f"{text}.", indent="  ")
+    return _wrap_text(f"{text}: {meaning}." if meaning else f"{text}.", indent="  ")
 
 
-def _values(schema: Mapping[str, Any]) -> str:
+def _describe_values(schema: Mapping[str, Any]) -> str:
     if "const" in schema:
         return f"`{schema['const']}`"
     if "$ref" in schema:
@@ -127,9 +129,9 @@ def _values(schema: Mapping[str, Any]) -> str:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if "anyOf" in schema:
         options = [option for option in schema["anyOf"] if option.get("type") != "null"]
-        return " or ".join(dict.fromkeys(map(_values, options)))
+        return " or ".join(dict.fromkeys(map(_describe_values, options)))
     kind = _KINDS.get(str(schema.get("type", "")), "any plain value")
-    return " ".join(filter(None, [kind, _bounds(schema)]))
+    return " ".join(filter(None, [kind, _describe_bounds(schema)]))
 
 
 _KINDS = {
@@ -142,7 +144,7 @@ _KINDS = {
 }
 
 
-def _bounds(schema: Mapping[str, Any]) -> str:
+def _describe_bounds(schema: Mapping[str, Any]) -> str:
     words = {
         "minimum": "from {:g}",
         "exclusiveMinimum": "above {:g}",
@@ -158,29 +160,29 @@ def _bounds(schema: Mapping[str, Any]) -> str:
     return between.join(bounds.values()) + " on" * (list(bounds) == ["minimum"])
 
 
-def _training() -> str:
+def _describe_training() -> str:
     """The settings of the Learner that ships; some defaults depend on the network."""
-    declaration = default_declaration()
-    defaults, _ = declaration.reference()
+    declaration = load_default_declaration()
+    defaults, _ = declaration.describe_settings()
     lines = []
-    for name, field in schema_of(declaration.settings or Settings)["properties"].items():
+    for name, field in build_schema(declaration.settings or Settings)["properties"].items():
         if name in defaults:
             field = {key: value for key, value in field.items() if key != "default"}
-        lines.append(_entry(f"training.{name}", field, of=defaults.get(name, "")))
+        lines.append(_format_entry(f"training.{name}", field, of=defaults.get(name, "")))
     return "\n".join(lines)
 
 
-def _domains() -> str:
+def _describe_domains() -> str:
     texts = {}
     for name, call in CALLS.items():
         required = call.arguments[: call.required]
         optional = call.arguments[call.required :]
         arguments = ", ".join([*required, *(f"[{argument}]" for argument in optional)])
         texts[f"{name}({arguments})"] = f"{call.meaning}."
-    return _list(texts)
+    return _format_list(texts)
 
 
-def _trainable() -> str:
+def _describe_trainable() -> str:
     methods = {
         "__init__(self, config, constants, *, device, rank, world_size)": LearnerFactory.__call__,
         "step(self)": Learner.step,
@@ -189,14 +191,16 @@ def _trainable() -> str:
     }
     docs = {name: " ".join((inspect.getdoc(f) or "").split()) for name, f in methods.items()}
     optional = (inspect.getdoc(Learner) or "").split("\n\n")[1:]
-    return "\n\n".join([_list(docs), *(_wrapped(" ".join(text.split())) for text in optional)])
+    return "\n\n".join(
+        [_format_list(docs), *(_wrap_text(" ".join(text.split())) for text in optional)]
+    )
 
 
-def _list(texts: Mapping[str, str]) -> str:
-    return "\n".join(_wrapped(f"- `{name}`: {text}", indent="  ") for name, text in texts.items())
+def _format_list(texts: Mapping[str, str]) -> str:
+    return "\n".join(_wrap_text(f"- `{name}`: {text}", indent="  ") for name, text in texts.items())
 
 
-def _wrapped(text: str, *, indent: str = "") -> str:
+def _wrap_text(text: str, *, indent: str = "") -> str:
     return fill(
         text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

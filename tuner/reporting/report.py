@@ -9,26 +9,26 @@ from importlib.metadata import version
 from typing import Any
 
 from tuner.errors import NoUsableTrialError
-from tuner.experiment.files import JOURNAL, sha256_of
+from tuner.experiment.files import JOURNAL, compute_sha256
 from tuner.experiment.results.confirmation import (
-    best_json,
-    confirmation_of,
-    measured_test,
-    refit_of,
+    describe_best,
+    find_confirmation,
+    find_refit,
+    read_best_test,
 )
-from tuner.experiment.results.listing import trials_of
+from tuner.experiment.results.listing import count_planned_trials
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import (
     Accuracy,
-    macro_recall,
-    measured_accuracy,
-    with_interval,
+    build_test_accuracy,
+    compute_macro_recall,
+    describe_test,
 )
-from tuner.reporting.advice import advice_json, advise
+from tuner.reporting.advice import advise, describe_findings
 from tuner.reporting.advice.finding import Finding
 from tuner.reporting.figures.data import FigureData
 from tuner.spec.experiment import ExperimentSpec
-from tuner.wording import amount_of, duration, number, printable, with_error
+from tuner.wording import clean_text, format_amount, format_duration, format_mean, format_number
 
 _TOP = 10  # trials in the table of the best
 
@@ -44,13 +44,13 @@ class Report:
     def __init__(self, results: Results) -> None:
         self.results = results
         self.data = FigureData(results)
-        self.confirmation = confirmation_of(results)
-        self.refit = refit_of(results)  # whose model `test` is of, if there is one
-        self.test = measured_test(self.refit or results)
+        self.confirmation = find_confirmation(results)
+        self.refit = find_refit(results)  # whose model `test` is of, if there is one
+        self.test = read_best_test(self.refit or results)
         self.best: list[dict[str, Any]] = []
         self.why_no_best = ""
         try:
-            self.best = best_json(results, top=_TOP)
+            self.best = describe_best(results, top=_TOP)
         except NoUsableTrialError as error:
             self.why_no_best = str(error)
 
@@ -62,8 +62,12 @@ class Report:
     def accuracies(self) -> list[Accuracy]:
         """The known accuracies of the best trial, on the validation and the test split."""
         leaders = self.results.top(1)
-        validated = self.results.accuracy(self.results.best_json(leaders[0])) if leaders else None
-        return [each for each in (validated, measured_accuracy(self.test)) if each]
+        validated = (
+            self.results.compute_accuracy(self.results.describe_best(leaders[0]))
+            if leaders
+            else None
+        )
+        return [each for each in (validated, build_test_accuracy(self.test)) if each]
 
     @property
     def failures(self) -> list[dict[str, Any]]:
@@ -87,11 +91,11 @@ class Report:
         folder = self.results.folder
         return {
             "experiment": self.results.document,
-            "started": utc(history.started),
-            "ended": utc(history.ended),
+            "started": format_utc(history.started),
+            "ended": format_utc(history.ended),
             "resumed": history.resumed,
-            "journal_sha256": sha256_of(folder / JOURNAL),
-            "report_made": utc(datetime.now(UTC).timestamp()),
+            "journal_sha256": compute_sha256(folder / JOURNAL),
+            "report_made": format_utc(datetime.now(UTC).timestamp()),
             "report_made_by": {name: version(name) for name in ("tuner", "plotly")},
         }
 
@@ -106,48 +110,54 @@ class Report:
         accuracies = self.accuracies
         if self.best:
             best = self.best[0]
-            searched = self.searched(self.best[0])
+            searched = self.describe_searched(self.best[0])
             note = f"trial {best['trial_id']}, epoch {searched['epoch']}"
             if confirmed := best.get("confirmed"):
-                note += f"; confirmed mean {mean_text(best)} of {confirmed['seeds']} seeds"
+                note += (
+                    f"; confirmed mean {format_confirmed_mean(best)} of {confirmed['seeds']} seeds"
+                )
             note += "".join(f"; {a.note}" for a in accuracies if a.metric == results.metric)
-            value = number(searched["metrics"][results.metric])
-            yield f"best {printable(results.metric)}", value, note
+            value = format_number(searched["metrics"][results.metric])
+            yield f"best {clean_text(results.metric)}", value, note
         else:
-            yield f"best {printable(results.metric)}", "none", "no usable trial yet"
+            yield f"best {clean_text(results.metric)}", "none", "no usable trial yet"
         measured = "refit" if self.refit else "best"
         for accuracy in accuracies:
             if accuracy.metric != results.metric:
                 whose = measured if accuracy.metric.startswith("test_") else "best"
-                yield f"{accuracy.metric} of the {whose}", number(accuracy.value), accuracy.note
-        if (macro := macro_recall(self.test)) is not None:
+                yield (
+                    f"{accuracy.metric} of the {whose}",
+                    format_number(accuracy.value),
+                    accuracy.note,
+                )
+        if (macro := compute_macro_recall(self.test)) is not None:
             note = "test split: the mean over the classes, which are uneven"
-            yield f"macro recall of the {measured}", number(macro), note
+            yield f"macro recall of the {measured}", format_number(macro), note
         ended = [f"{count} {status}" for status, count in results.counts.items() if count]
-        total = results.history.total(trials_of(results)) or 0
+        total = results.history.count_trials(count_planned_trials(results)) or 0
         begun = len(results.trials)
         trials = f"{begun} of {total}" if total > begun else str(begun)
         yield "trials", trials, ", ".join(ended) or "none has started"
         resumed = results.history.resumed
         again = f", resumed {'once' if resumed == 1 else f'{resumed} times'}" if resumed else ""
-        yield "time", duration(results.history.duration_s), f"of searching{again}"
+        yield "time", format_duration(results.history.duration_s), f"of searching{again}"
         if expected := results.expected_gain:
             gain = expected["per_hour"]
-            note = f"of another hour; the search ends below {number(expected['utility'])}"
+            note = f"of another hour; the search ends below {format_number(expected['utility'])}"
             yield "expected gain", "not known yet" if gain is None else f"{gain:.2g}", note
-        stopped = amount_of(len(self.data.stopped), "trial")
+        stopped = format_amount(len(self.data.stopped), "trial")
         yield "epochs trained", str(self.trained_epochs), f"{stopped} stopped early"
 
-    def searched(self, best: Mapping[str, Any]) -> dict[str, Any]:
+    def describe_searched(self, best: Mapping[str, Any]) -> dict[str, Any]:
         """What the search itself, not a confirmation, knows of one of `best`."""
-        return self.results.best_json(self.results.trial(best["trial_id"]))
+        return self.results.describe_best(self.results.trial(best["trial_id"]))
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values: the document of `report --format json`."""
         results = self.results
         return {
             **results.show(),
-            "test": with_interval(self.test),
+            "test": describe_test(self.test),
             "best": self.best[0] if self.best else None,
             "metric": results.metric,
             "mode": results.mode,
@@ -158,18 +168,18 @@ class Report:
             "importances": [asdict(item) for item in self.data.importances],
             "rungs": [asdict(rung) for rung in self.data.rungs],
             "failures": self.failures,
-            **advice_json(self.findings),
+            **describe_findings(self.findings),
             "confirmation": self.confirmation and self.confirmation.as_dict(),
             "provenance": self.provenance,
         }
 
 
-def mean_text(best: Mapping[str, Any]) -> str:
+def format_confirmed_mean(best: Mapping[str, Any]) -> str:
     """The mean over the seeds of a confirmed one of `Report.best`, or ""."""
     confirmed = best.get("confirmed")
-    return with_error(confirmed["mean"], confirmed["standard_error"]) if confirmed else ""
+    return format_mean(confirmed["mean"], confirmed["standard_error"]) if confirmed else ""
 
 
-def utc(seconds: float | None) -> str | None:
+def format_utc(seconds: float | None) -> str | None:
     """Seconds since the epoch as a date and time in UTC, in ISO 8601."""
     return None if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

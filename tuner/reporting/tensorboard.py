@@ -28,15 +28,15 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 from tuner.experiment import events
-from tuner.experiment.files import make_folder, open_plain
+from tuner.experiment.files import create_folder, open_plain
 from tuner.experiment.history import History
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.plain_values import flat, is_number
+from tuner.spec.plain_values import flatten, is_number
 from tuner.spec.sections import MEASURED
 from tuner.spec.space.domains import Choice, Space
 from tuner.spec.space.spaces import walk
-from tuner.wording import printable
+from tuner.wording import clean_text
 
 
 def _defer_package(name: str) -> None:
@@ -97,7 +97,7 @@ class TensorBoardWriter:
         self._history = history
         self._files: dict[str, Path] = {}
         self._seed = spec.constants["seed"]
-        self._texts = text_columns(spec.search.space)
+        self._texts = find_text_columns(spec.search.space)
         self._failed = False
 
     def __call__(self, event: events.Event) -> None:
@@ -121,7 +121,7 @@ class TensorBoardWriter:
         """Write the current row of a trial in the HPARAMS tab."""
         config = {"seed": self._seed if trial.seed is None else trial.seed, **trial.config}
         started = HParamsPluginData(session_start_info={"start_time_secs": trial.started})
-        for name, value in hparams_row(config, trial.status, self._texts).items():
+        for name, value in build_hparams_row(config, trial.status, self._texts).items():
             field = {bool: "bool_value", str: "string_value"}.get(type(value), "number_value")
             setattr(started.session_start_info.hparams[name], field, value)
         end = {"status": _SESSION[trial.status], "end_time_secs": trial.ended or 0}
@@ -131,7 +131,7 @@ class TensorBoardWriter:
             data = {"plugin_name": "hparams", "content": content.SerializeToString()}
             tag = f"_hparams_/session_{name}_info"
             row.summary.value.add(tag=tag, tensor=_NO_DATA, metadata={"plugin_data": data})
-        file = self._run(trial.trial_id) / HPARAMS
+        file = self._create_run_folder(trial.trial_id) / HPARAMS
         partial = file.with_name("tensorboard.partial")  # no name that TensorBoard would read
         partial.unlink(missing_ok=True)  # never followed, should it be a link
         append(partial, [Event(wall_time=trial.started, file_version=_VERSION), row])
@@ -141,7 +141,7 @@ class TensorBoardWriter:
         trial_id = event["trial_id"]
         epoch = event["epoch"]
         metrics = event["metrics"]
-        scalars = {tag_of(name, self._metric): value for name, value in metrics.items()}
+        scalars = {build_tag(name, self._metric): value for name, value in metrics.items()}
         best = self._history.trials[trial_id].best
         if self._metric in metrics and best is not None:
             scalars[_clean(f"best/{self._metric}")] = best.value
@@ -153,7 +153,7 @@ class TensorBoardWriter:
 
     def _begin(self, trial_id: str, epoch: int, time: float) -> list[Event]:
         """Choose the trial's file; the records before the first report of this process."""
-        run = self._run(trial_id)
+        run = self._create_run_folder(trial_id)
         files = {path.name for path in run.iterdir() if path.name.startswith(PREFIX)}
         # Readers take a run's files in order of their names
         file = run / f"{PREFIX}{int(time):010}.{socket.gethostname()}"
@@ -164,23 +164,23 @@ class TensorBoardWriter:
         self._files[trial_id] = file
         return records
 
-    def _run(self, trial_id: str) -> Path:
-        run = logdir(self._folder) / trial_id
-        make_folder(run, below=self._folder)
+    def _create_run_folder(self, trial_id: str) -> Path:
+        run = find_logdir(self._folder) / trial_id
+        create_folder(run, below=self._folder)
         return run
 
 
-def logdir(folder: Path) -> Path:
+def find_logdir(folder: Path) -> Path:
     """The logdir of the experiment in `folder`: a run for each trial."""
     return folder / "trials"
 
 
-def tag_of(metric: str, objective: str) -> str:
+def build_tag(metric: str, objective: str) -> str:
     """The tag of a reported metric.
 
-    >>> [tag_of(m, "val_accuracy") for m in ("train_loss", "val_accuracy", "lr", "epoch_s")]
+    >>> [build_tag(m, "val_accuracy") for m in ("train_loss", "val_accuracy", "lr", "epoch_s")]
     ['train/loss', 'val/accuracy', 'train/lr', 'system/epoch_s']
-    >>> tag_of("accuracy", "accuracy"), tag_of("accuracy", "loss")
+    >>> build_tag("accuracy", "accuracy"), build_tag("accuracy", "loss")
     ('objective/accuracy', 'metric/accuracy')
     """
     for split in ("train", "val"):
@@ -195,7 +195,7 @@ def tag_of(metric: str, objective: str) -> str:
     return _clean(f"{group}/{metric}")
 
 
-def text_columns(space: Space) -> frozenset[str]:
+def find_text_columns(space: Space) -> frozenset[str]:
     """The hyperparameters, by dotted name, that HPARAMS shows as text.
 
     TensorBoard filters a column by values of one type. So a column that may have values of several
@@ -210,17 +210,17 @@ def text_columns(space: Space) -> frozenset[str]:
     return frozenset(name for name, kinds in types.items() if len(kinds) > 1 or str in kinds)
 
 
-def hparams_row(
+def build_hparams_row(
     config: Mapping[str, Any], status: str, texts: frozenset[str]
 ) -> dict[str, str | bool | float]:
     """A trial's cells in the HPARAMS tab, by column. texts: the columns that have text alone."""
     row: dict[str, str | bool | float] = {}
-    for name, value in flat(config, ".").items():
+    for name, value in flatten(config, ".").items():
         if isinstance(value, bool | int | float) and name not in texts:
             row[name] = value
         else:
             text = json.dumps(value) if isinstance(value, list | tuple) else str(value)
-            row[name] = printable(text)
+            row[name] = clean_text(text)
     return {**row, "trial_status" if "status" in row else "status": status}
 
 

@@ -17,8 +17,8 @@ from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
 from tuner import process
 from tuner.errors import UsageError
 from tuner.experiment.folder import ExperimentFolder
-from tuner.reporting.tensorboard import logdir
-from tuner.wording import joined
+from tuner.reporting.tensorboard import find_logdir
+from tuner.wording import join_names
 
 _log = logging.getLogger(__name__)
 _NEW_EVERY_S = 10.0  # between two looks for new experiments
@@ -41,9 +41,9 @@ def serve(
     that a file of the folder names. So there is no projector, and UsageError is raised for a
     link that it would follow.
     """
-    with _runs_of(experiments, find, every_s) as runs, suppress(KeyboardInterrupt):
+    with _collect_runs(experiments, find, every_s) as runs, suppress(KeyboardInterrupt):
         names = [experiment.name for experiment in experiments][:_MOST_NAMED]
-        title = joined(names) if names else "tuner"
+        title = join_names(names) if names else "tuner"
         plugins = [plugin for plugin in default.get_plugins() if plugin is not ProjectorPlugin]
         tensorboard = program.TensorBoard(plugins=plugins)
         tensorboard.configure(logdir=str(runs), host="127.0.0.1", port=port, window_title=title)
@@ -52,15 +52,15 @@ def serve(
 
 
 @contextmanager
-def _runs_of(
+def _collect_runs(
     experiments: Sequence[ExperimentFolder],
     find: Callable[[], Iterable[ExperimentFolder]] | None,
     every_s: float,
 ) -> Iterator[Path]:
     if find is None and len(experiments) == 1:
-        _check_runs(logdir(experiments[0].path))
-        with experiments[0].event_files_synced():
-            yield logdir(experiments[0].path)
+        _check_runs(find_logdir(experiments[0].path))
+        with experiments[0].sync_event_files():
+            yield find_logdir(experiments[0].path)
         return
     known: set[Path] = set()
 
@@ -69,11 +69,11 @@ def _runs_of(
         if path in known:
             return
         known.add(path)
-        _check_runs(logdir(path))
-        synced.enter_context(experiment.event_files_synced())
+        _check_runs(find_logdir(path))
+        synced.enter_context(experiment.sync_event_files())
         names = chain([path.name], (f"{path.name}-{n}" for n in count(2)))
         links = (Path(folder, name) for name in names)
-        next(link for link in links if not link.is_symlink()).symlink_to(logdir(path))
+        next(link for link in links if not link.is_symlink()).symlink_to(find_logdir(path))
 
     def follow(over: Event) -> None:
         """Add what `find` returns until the end; log what cannot be shown."""
@@ -87,7 +87,7 @@ def _runs_of(
     with TemporaryDirectory(prefix="tuner-tensorboard-") as folder, ExitStack() as synced:
         for experiment in experiments:
             add(experiment)
-        with process.running(follow):
+        with process.run_in_thread(follow):
             yield Path(folder)
 
 

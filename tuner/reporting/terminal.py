@@ -20,14 +20,14 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import VALIDATION
 from tuner.experiment.trials import Best
 from tuner.reporting.experiment_text import (
-    answer_text,
-    change_lines,
-    control_lines,
-    failure_lines,
-    gain_lines,
+    format_answer,
+    format_answers,
+    format_changes,
+    format_failures,
+    format_gain,
 )
 from tuner.spec.experiment import ExperimentSpec
-from tuner.wording import config_line, duration, number, printable, shorten
+from tuner.wording import clean_text, format_config, format_duration, format_number, shorten
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -52,9 +52,9 @@ class Status:
     _suggested: int | None = field(init=False)  # once, since a grid counts its cells
 
     def __post_init__(self) -> None:
-        self.adapt(self.spec)
+        self.update_spec(self.spec)
 
-    def adapt(self, spec: ExperimentSpec) -> None:
+    def update_spec(self, spec: ExperimentSpec) -> None:
         self.spec = spec
         self._suggested = spec.trials
 
@@ -70,36 +70,38 @@ class Status:
     @property
     def total(self) -> int | None:
         """How many trials there will be, or None if unknown."""
-        return self.history.total(self._suggested)
+        return self.history.count_trials(self._suggested)
 
-    def elapsed_s(self, now: float) -> float:
+    def compute_elapsed_s(self, now: float) -> float:
         """Seconds of searching, over all drivers."""
         runs = self.history.runs
-        return self.history.duration_s + self._latest(now) - runs[-1].ended if runs else 0.0
+        return (
+            self.history.duration_s + self._find_latest_time(now) - runs[-1].ended if runs else 0.0
+        )
 
-    def left_s(self, now: float) -> float | None:
+    def estimate_left_s(self, now: float) -> float | None:
         """An estimate of the seconds left, or None without a basis for it."""
         history = self.history
         budget_s = self.spec.time_budget_s
         if history.status != RUNNING or history.steered.paused:
             return None
-        epochs = self._epochs_left()
+        epochs = self._estimate_epochs_left()
         pace = history.pace
         estimates = []
         if epochs is not None and pace.first_trial is not None and pace.epochs:
-            spent = max(0.0, self._latest(now) - pace.first_trial)
+            spent = max(0.0, self._find_latest_time(now) - pace.first_trial)
             estimates.append(epochs * spent / pace.epochs)
         if budget_s is not None and history.runs:
-            spent = self._latest(now) - history.runs[-1].started
+            spent = self._find_latest_time(now) - history.runs[-1].started
             estimates.append(max(0.0, budget_s - spent))
         return min(estimates, default=None)
 
-    def _latest(self, now: float) -> float:
+    def _find_latest_time(self, now: float) -> float:
         """`now`, or the time of the last event if a clock is behind it."""
         runs = self.history.runs
         return max(now, runs[-1].ended) if runs else now
 
-    def _epochs_left(self) -> float | None:
+    def _estimate_epochs_left(self) -> float | None:
         """The epochs left, if each trial takes as many as those that have ended on average."""
         trials = list(self.history.trials.values())
         total = self.total
@@ -111,7 +113,7 @@ class Status:
         waiting = max(0, total - len(trials))
         return waiting * length + sum(max(0.0, length - epoch) for epoch in unfinished)
 
-    def counts(self) -> str:
+    def format_counts(self) -> str:
         """How many trials run, and how the others have ended."""
         counts = self.history.counts.copy()  # the live view has its own thread
         steered = self.history.steered
@@ -119,20 +121,20 @@ class Status:
         texts = [f"{counts[s]} {s}" for s in _STATUSES if counts[s] or s == RUNNING]
         return ", ".join([*texts, *(word for word, is_so in states.items() if is_so)])
 
-    def times(self, now: float) -> str:
+    def format_times(self, now: float) -> str:
         """The elapsed time and, if it can be estimated, the time left."""
-        left = self.left_s(now)
-        suffix = "" if left is None else f", ~{duration(left)} left"
-        return duration(self.elapsed_s(now)) + suffix
+        left = self.estimate_left_s(now)
+        suffix = "" if left is None else f", ~{format_duration(left)} left"
+        return format_duration(self.compute_elapsed_s(now)) + suffix
 
-    def best(self, best: Best) -> str:
-        name = printable(self.metric)
-        return f"best {name} {number(best.value)}, trial {best.trial_id}, epoch {best.epoch}"
+    def format_best(self, best: Best) -> str:
+        name = clean_text(self.metric)
+        return f"best {name} {format_number(best.value)}, trial {best.trial_id}, epoch {best.epoch}"
 
-    def config(self, best: Best, width: int) -> str:
-        return config_line(self.history.trials[best.trial_id].config, width)
+    def format_config(self, best: Best, width: int) -> str:
+        return format_config(self.history.trials[best.trial_id].config, width)
 
-    def trials(self) -> str:
+    def format_trials(self) -> str:
         total = "" if self.total is None else f"/{self.total}"
         return f"{self.history.ended_trials}{total} trials"
 
@@ -156,7 +158,7 @@ class Progress(logging.Handler):
         super().__init__(logging.WARNING)
         self._status = Status(history, spec)
         self._stream = stream or sys.stderr
-        self._live = _live(self._stream, self._status, clock or time.time)
+        self._live = _start_live_view(self._stream, self._status, clock or time.time)
         self._failures: set[str] = set()
         self._printed_at: float | None = None  # when the status was last printed
         self._best_printed_at = -math.inf
@@ -172,14 +174,14 @@ class Progress(logging.Handler):
                 self._failures.add(text)
                 self._show(f"trial {event['trial_id']} failed: {text}", "red")
         if event["event"] == events.CONTROL:
-            self._show(answer_text(self._status.history.steered.answers[-1]), "cyan")
+            self._show(format_answer(self._status.history.steered.answers[-1]), "cyan")
 
     def emit(self, record: logging.LogRecord) -> None:
         self._show(f"warning: {record.getMessage()}", "yellow")
 
-    def adapt(self, spec: ExperimentSpec) -> None:
+    def update_spec(self, spec: ExperimentSpec) -> None:
         """Show the status of a changed spec from now on."""
-        self._status.adapt(spec)
+        self._status.update_spec(spec)
 
     def show(self, text: str) -> None:
         """Show a line above the view."""
@@ -202,32 +204,35 @@ class Progress(logging.Handler):
         is_over = event["event"] == events.EXPERIMENT_ENDED
         is_due = is_over or now - self._best_printed_at >= _BEST_EVERY_S
         if best and best != self._printed_best and is_due:
-            self._show(f"new {status.best(best)}: {status.config(best, _WIDTH)}")
+            self._show(f"new {status.format_best(best)}: {status.format_config(best, _WIDTH)}")
             self._best_printed_at = now
             self._printed_best = best
         if is_over or now - self._printed_at >= _LINE_EVERY_S:
             self._printed_at = now
-            suffix = f"; {status.best(best)}" if best else ""
-            self._show(f"{status.times(now)}: {status.trials()}: {status.counts()}{suffix}")
+            suffix = f"; {status.format_best(best)}" if best else ""
+            self._show(
+                f"{status.format_times(now)}: {status.format_trials()}: "
+                f"{status.format_counts()}{suffix}"
+            )
 
     def _show(self, text: str, style: str = "") -> None:
         if self._live is None:
-            print(printable(text), file=self._stream, flush=True)
+            print(clean_text(text), file=self._stream, flush=True)
         else:
             from rich.text import Text
 
-            self._live.console.print(Text(printable(text), style))
+            self._live.console.print(Text(clean_text(text), style))
 
 
-def _live(stream: IO[str], status: Status, clock: Callable[[], float]) -> Live | None:
+def _start_live_view(stream: IO[str], status: Status, clock: Callable[[], float]) -> Live | None:
     """The view in a terminal, started; None elsewhere."""
-    if not stream.isatty() or (console := process.console(stream)).is_dumb_terminal:
+    if not stream.isatty() or (console := process.create_console(stream)).is_dumb_terminal:
         return None
     from rich.live import Live
 
     live = Live(
         console=console,
-        get_renderable=lambda: live_view(status, now=clock(), width=console.width),
+        get_renderable=lambda: build_live_view(status, now=clock(), width=console.width),
         refresh_per_second=4,
         redirect_stdout=False,  # stdout is for data and may go elsewhere
     )
@@ -235,14 +240,14 @@ def _live(stream: IO[str], status: Status, clock: Callable[[], float]) -> Live |
     return live
 
 
-def live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableType:
+def build_live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableType:
     """The lines of the live view, each at most `width` characters, at most 80."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
-    def line(text: str, style: str = "") -> Text:
+    def build_line(text: str, style: str = "") -> Text:
         cut = Text(text, style=style, no_wrap=True)
         cut.truncate(width, overflow="ellipsis")
         return cut
@@ -251,56 +256,60 @@ def live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableT
     history = status.history
     bar = ProgressBar(status.total, history.ended_trials, width=max(10, width - 58))
     head = Table.grid(padding=(0, 1))
-    head.add_row(bar, line(status.trials()), line(status.times(now), style="cyan"))
-    lines: list[RenderableType] = [head, line(status.counts())]
+    head.add_row(
+        bar, build_line(status.format_trials()), build_line(status.format_times(now), style="cyan")
+    )
+    lines: list[RenderableType] = [head, build_line(status.format_counts())]
     if (best := status.leader) is not None:
-        lines.append(line(status.best(best), style="bold green"))
-        lines.append(line(f"  {status.config(best, width - 2)}", style="dim"))
-    lines += [line(text) for text in _running_lines(status, width)]
-    lines += [line(text, "red") for text in _failed_lines(history, width)]
+        lines.append(build_line(status.format_best(best), style="bold green"))
+        lines.append(build_line(f"  {status.format_config(best, width - 2)}", style="dim"))
+    lines += [build_line(text) for text in _format_running(status, width)]
+    lines += [build_line(text, "red") for text in _format_failed(history, width)]
     return Group(*lines)
 
 
-def _running_lines(status: Status, width: int) -> Iterator[str]:
-    running = status.history.of_status(RUNNING)
+def _format_running(status: Status, width: int) -> Iterator[str]:
+    running = status.history.list_by_status(RUNNING)
     if running:
         each = "" if status.spec.is_elsewhere else f", each on {status.spec.resources.text}"
         yield f"running{each}"
     for trial in running[:_RUNNING_LINES]:
         last = trial.results[-1].metrics.get(status.metric) if trial.results else None
-        value = "" if last is None else f"{printable(status.metric)} {number(last)}"
+        value = "" if last is None else f"{clean_text(status.metric)} {format_number(last)}"
         text = f"  {trial.trial_id}  epoch {trial.last_epoch:<4} {value}"
-        yield f"{text:<46}  {config_line(trial.config, max(width - 48, 10))}".rstrip()
+        yield f"{text:<46}  {format_config(trial.config, max(width - 48, 10))}".rstrip()
     if len(running) > _RUNNING_LINES:
         yield f"  and {len(running) - _RUNNING_LINES} more"
 
 
-def _failed_lines(history: History, width: int) -> Iterator[str]:
-    failed = [(t.trial_id, t.error) for t in history.of_status(FAILED) if t.error is not None]
+def _format_failed(history: History, width: int) -> Iterator[str]:
+    failed = [(t.trial_id, t.error) for t in history.list_by_status(FAILED) if t.error is not None]
     if failed:
         kinds = Counter(error.kind for _, error in failed)
-        yield "failed: " + ", ".join(f"{n} {printable(kind)}" for kind, n in kinds.most_common())
+        yield "failed: " + ", ".join(f"{n} {clean_text(kind)}" for kind, n in kinds.most_common())
     for trial_id, error in failed[-_FAILED_LINES:]:
-        head = f"  {trial_id}  {printable(error.kind)}: "
+        head = f"  {trial_id}  {clean_text(error.kind)}: "
         yield head + shorten(error.message, max(width - len(head), 10))
 
 
-def status_text(results: Results, *, now: float) -> str:
+def format_status(results: Results, *, now: float) -> str:
     """The status of a running search: the live view, failures and controls; 80 columns."""
     history = results.history
-    status = Status(history, _present_spec(results, history))
-    console = process.console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
+    status = Status(history, _apply_controls(results, history))
+    console = process.create_console(
+        sys.stdout, width=_WIDTH, color_system=None, force_terminal=False
+    )
     with console.capture() as captured:
         console.print(f"{results.name}: {results.status_text}")
-        console.print(live_view(status, now=now, width=_WIDTH))
+        console.print(build_live_view(status, now=now, width=_WIDTH))
     view = [line.rstrip() for line in captured.get().splitlines()]
-    changes = change_lines(results.changes)
-    controls = control_lines(history.steered.answers)
-    sections = [view, gain_lines(results), failure_lines(results), changes, controls]
+    changes = format_changes(results.changes)
+    controls = format_answers(history.steered.answers)
+    sections = [view, format_gain(results), format_failures(results), changes, controls]
     return "\n\n".join("\n".join(section) for section in sections if section)
 
 
-def follow(
+def follow_search(
     results: Results, *, stream: IO[str] | None = None, sleep: Callable[[float], None] = time.sleep
 ) -> None:
     """Show the progress of a search on `stream` (default stderr) until its driver ends."""
@@ -308,7 +317,7 @@ def follow(
     tail = Tail(results.folder)
     for event in tail.read():
         history.apply(event)
-    progress = Progress(_present_spec(results, history), history, stream=stream)
+    progress = Progress(_apply_controls(results, history), history, stream=stream)
     try:
         is_driven = True
         while is_driven:
@@ -319,12 +328,12 @@ def follow(
             for event in tail.read():
                 history.apply(event)
                 if event["event"] == events.CONTROL:
-                    progress.adapt(_present_spec(results, history))
+                    progress.update_spec(_apply_controls(results, history))
                 progress(event)
     finally:
         progress.close()
 
 
-def _present_spec(results: Results, history: History) -> ExperimentSpec:
+def _apply_controls(results: Results, history: History) -> ExperimentSpec:
     """The spec with the changes that controls made."""
     return results.spec.model_copy(update=history.steered.changes)

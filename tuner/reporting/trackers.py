@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from tuner.errors import UsageError, reason_of, translate_error
+from tuner.errors import UsageError, describe_error, translate_error
 from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
 from tuner.experiment.history import History
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.plain_values import flat
+from tuner.spec.plain_values import flatten
 
 _log = logging.getLogger(__name__)
 
@@ -71,18 +71,18 @@ class Tracker:
 
     def close(self) -> None:
         """Wait until the tracker has received everything."""
-        self._thread.submit(self._guarded, self._client.close)
+        self._thread.submit(self._run_guarded, self._client.close)
         self._thread.shutdown()
 
     def _submit(self, call: Callable[[], None]) -> None:
-        self._thread.submit(lambda: None if self._failed else self._guarded(call))
+        self._thread.submit(lambda: None if self._failed else self._run_guarded(call))
 
-    def _guarded(self, call: Callable[[], None]) -> None:
+    def _run_guarded(self, call: Callable[[], None]) -> None:
         try:
             call()
         except Exception as error:  # libraries raise many kinds
             if not self._failed:
-                _log.warning("no longer logged to %s: %s", self._name, reason_of(error))
+                _log.warning("no longer logged to %s: %s", self._name, describe_error(error))
             self._failed = True
 
 
@@ -98,7 +98,7 @@ class Wandb:
             wandb.init,
             project=next(filter(None, names), "tuner"),
             group=spec.name,
-            dir=str(_folder(spec)),
+            dir=str(_find_folder(spec)),
             resume="allow",
             reinit="create_new",  # trials run side by side
             settings=wandb.Settings(console="off", silent=True),
@@ -132,7 +132,7 @@ class Mlflow:
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         if uri is None:
             os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-            uri = (_folder(spec) / "mlruns").as_uri()
+            uri = (_find_folder(spec) / "mlruns").as_uri()
         from mlflow.tracking import MlflowClient
 
         self._client = client = MlflowClient(tracking_uri=uri)
@@ -148,7 +148,7 @@ class Mlflow:
             return
         run = client.create_run(self._experiment_id, tags={"tuner_run": run_id}, run_name=name)
         self._runs[run_id] = run.info.run_id
-        for key, value in flat(config, "/").items():
+        for key, value in flatten(config, "/").items():
             client.log_param(run.info.run_id, key, value)
 
     def report(self, run_id: str, event: Event) -> None:
@@ -168,7 +168,7 @@ class Mlflow:
         pass  # every call has been answered
 
 
-def _folder(spec: ExperimentSpec) -> Path:
+def _find_folder(spec: ExperimentSpec) -> Path:
     """Where a tracker keeps its files: the same for all experiments of a storage."""
     return spec.folder.parent.resolve()
 

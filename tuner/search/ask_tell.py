@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from tuner import errors, process
 from tuner.experiment import events
-from tuner.experiment.control import present_document
+from tuner.experiment.control import read_current_document
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.history import History
@@ -26,14 +26,14 @@ from tuner.experiment.trials import TrialRecord
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import UNBOUNDED, Driver
-from tuner.search.resuming import Extension, finished
+from tuner.search.resuming import Extension, load_if_finished
 from tuner.search.run import create
-from tuner.search.trial_queue import last_result
+from tuner.search.trial_queue import find_last_result
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec, validate
 from tuner.trial.context import Assignment
-from tuner.trial.failures import Failure, check_report, cut
+from tuner.trial.failures import Failure, check_report, clip_message
 
 _log = logging.getLogger(__name__)
 
@@ -73,9 +73,9 @@ class AskTell:
         self._more = Extension(add_samples, time_budget_s)
         self._is_new = isinstance(experiment, ExperimentSpec)
         if isinstance(experiment, ExperimentSpec):
-            self._spec = _validated(experiment)
+            self._spec = _validate_spec(experiment)
         else:
-            self._spec = _recorded(ExperimentFolder(experiment), self._more)
+            self._spec = _load_spec(ExperimentFolder(experiment), self._more)
         self.is_over = self._is_closed = False
         self._folder = ExperimentFolder(self._spec.folder)
         self._clock = clock
@@ -104,9 +104,9 @@ class AskTell:
             if self.is_over:  # it had ended before
                 return self
             self._held = opening.pop_all()
-        self._listening.enter_context(self._opened.steering.listening())
+        self._listening.enter_context(self._opened.steering.receive_requests())
         self._settle()
-        self._watched.enter_context(process.running(self._watch))
+        self._watched.enter_context(process.run_in_thread(self._watch))
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -114,7 +114,7 @@ class AskTell:
         self._watched.close()  # without the lock, for which its thread may wait
         with self._lock:
             if not self.is_over:
-                self._finish(events.INTERRUPTED)
+                self._end_search(events.INTERRUPTED)
                 if self.error is not None:
                     raise self.error
 
@@ -133,13 +133,16 @@ class AskTell:
             rule = f"must be 1 to {LONGEST_CLIENT} printable characters"
             raise errors.UsageError(str(errors.Fault("client", rule, client)))
         trial: TrialRecord | None = None
-        with self._call(), errors.translate_error(errors.ExperimentError, "the searcher failed"):
+        with (
+            self._lock_and_settle(),
+            errors.translate_error(errors.ExperimentError, "the searcher failed"),
+        ):
             if not self.is_over:
-                trial = self._trials.of(client) or self._trials.next(client)
-        self._await_journal()
+                trial = self._trials.find_client_trial(client) or self._trials.start_next(client)
+        self._wait_for_journal()
         if trial is None:
             return None
-        seed = trial.trained_with(self.spec.seed)
+        seed = trial.find_seed(self.spec.seed)
         return Suggestion(trial.trial_id, trial.config, seed, trial.last_epoch)
 
     def report(self, trial_id: str, epoch: int, metrics: Mapping[str, Any]) -> bool:
@@ -157,23 +160,23 @@ class AskTell:
         if failure and failure.kind == "bad_report":
             raise errors.UsageError(f"epoch {epoch} of trial {trial_id} {failure.message}")
         with self._lock:
-            with self._call():
-                if self._runs(trial_id) and failure:
+            with self._lock_and_settle():
+                if self._is_running(trial_id) and failure:
                     self._trials.end(trial_id, events.FAILED, failure)
-                elif self._runs(trial_id):
+                elif self._is_running(trial_id):
                     self._trials.report(trial_id, epoch, recorded)
             should_stop = trial_id not in self._trials.clients
-        self._await_journal()
+        self._wait_for_journal()
         return should_stop
 
     def should_stop(self, trial_id: str) -> bool:
         """Whether the trial should stop now: it has ended. Raises UsageError for an unknown one."""
         with self._lock:
-            with self._call():
-                if self._runs(trial_id):
-                    self._trials.leave_if_requested(trial_id)
+            with self._lock_and_settle():
+                if self._is_running(trial_id):
+                    self._trials.end_if_requested(trial_id)
             should_stop = trial_id not in self._trials.clients
-        self._await_journal()
+        self._wait_for_journal()
         return should_stop
 
     def complete(
@@ -185,12 +188,16 @@ class AskTell:
         or kind.
         """
         if kind not in errors.FAILURE_KINDS:
-            fault = errors.unknown("kind", "kind of failure", kind, errors.FAILURE_KINDS)
+            fault = errors.build_unknown_fault(
+                "kind", "kind of failure", kind, errors.FAILURE_KINDS
+            )
             raise errors.UsageError(str(fault))
-        with self._call():
-            if self._runs(trial_id):
-                self._complete(trial_id, None if failure is None else Failure(kind, cut(failure)))
-        self._await_journal()
+        with self._lock_and_settle():
+            if self._is_running(trial_id):
+                self._complete(
+                    trial_id, None if failure is None else Failure(kind, clip_message(failure))
+                )
+        self._wait_for_journal()
 
     def trial(self, trial_id: str) -> TrialRecord:
         """The trial as it stands. Raises UsageError for an unknown one."""
@@ -198,7 +205,7 @@ class AskTell:
             return trial
         raise errors.UsageError(f"{self.spec.name} has no trial {trial_id[:20]!r}")
 
-    def _await_journal(self) -> None:
+    def _wait_for_journal(self) -> None:
         """Wait, without the lock, until the storage has what the answer tells the client."""
         if self._sync is not None:
             self._sync.await_journal()
@@ -206,7 +213,7 @@ class AskTell:
     # The methods below hold the lock
 
     @contextmanager
-    def _call(self) -> Iterator[None]:
+    def _lock_and_settle(self) -> Iterator[None]:
         """Ends what is due before and after a call."""
         with self._lock:
             self._settle()
@@ -217,26 +224,26 @@ class AskTell:
         """End silent trials and, if it is over, the search. Raises `error`."""
         if not self.is_over:
             driver = self._opened
-            driver.steering.attend()
+            driver.steering.answer_requests()
             self._trials.end_silent()
             is_over = driver.is_over()
             self.error = driver.error or driver.stop.error
             if self.error is not None:
-                self._finish(events.FAILED)
+                self._end_search(events.FAILED)
             elif is_over or (driver.queue.is_empty and not self._trials.clients):
-                self._finish(events.COMPLETED)
+                self._end_search(events.COMPLETED)
         if self.error is not None:
             raise self.error
         if self._is_closed:
             message = f"{self.spec.name} is closed: ask again once it is opened"
             raise errors.SearchClosedError(message)
 
-    def _finish(self, status: str) -> None:
+    def _end_search(self, status: str) -> None:
         """Journal how the search has ended, and release the experiment."""
         self.is_over = True
         self._listening.close()  # refuses late requests, in the journal
         self._trials.clients.clear()
-        self._opened.finish(status)
+        self._opened.record_search_end(status)
         self.error = self.error or self._opened.error
         try:
             self._held.close()
@@ -249,7 +256,7 @@ class AskTell:
             failure = Failure("bad_report", "completed without a report")
         self._trials.end(trial_id, events.FAILED if failure else events.COMPLETED, failure)
 
-    def _runs(self, trial_id: str) -> bool:
+    def _is_running(self, trial_id: str) -> bool:
         """Whether the trial runs; notes that its client has called. Raises as `trial` does."""
         self.trial(trial_id)
         client = self._trials.clients.get(trial_id)
@@ -270,8 +277,8 @@ class AskTell:
 
     def _open(self, held: ExitStack) -> None:
         """Hold the experiment, and go on from the end of its journal."""
-        sync = held.enter_context(self._folder.held(_log.warning))
-        is_done = not self._is_new and finished(self._folder.path, self._more) is not None
+        sync = held.enter_context(self._folder.open_storage(_log.warning))
+        is_done = not self._is_new and load_if_finished(self._folder.path, self._more) is not None
         journal = held.enter_context(Journal.open(self._folder.path, clock=self._clock))
         spec = self._spec
         driver = Driver(spec, self._folder, journal)
@@ -281,17 +288,17 @@ class AskTell:
         had_to_stop = history.status == events.COMPLETED or driver.retry_failed
         driver.observers = [TensorBoardWriter(spec, history)]
         if not is_done:
-            held.enter_context(sync.running(journal, driver.stop.fail))
+            held.enter_context(sync.keep_synced(journal, driver.stop.fail))
             for name in spec.log:
                 tracker = Tracker(name, spec, history)
                 held.callback(tracker.close)
                 driver.observers.append(tracker)
-            document = present_document(self._folder)
-            extended = self._more.applied_to(document, self._folder)
+            document = read_current_document(self._folder)
+            extended = self._more.apply(document, self._folder)
             if extended != document:
                 written = {**extended, "spec": spec.model_dump(mode="json")}
                 self._folder.write(EXPERIMENT, written)
-            driver.journal_start(resumed=not self._is_new)
+            driver.record_search_start(resumed=not self._is_new)
         self._driver = driver
         self._sync = sync
         self._trials = _Trials(driver)
@@ -299,7 +306,7 @@ class AskTell:
         self.is_over = is_done
 
 
-def _validated(spec: ExperimentSpec) -> ValidatedSpec:
+def _validate_spec(spec: ExperimentSpec) -> ValidatedSpec:
     """The spec of a new experiment. Raises SpecError for another trainable than "elsewhere"."""
     if "trainable" not in spec.model_fields_set:
         spec = spec.replace(trainable=ELSEWHERE)
@@ -309,15 +316,15 @@ def _validated(spec: ExperimentSpec) -> ValidatedSpec:
     return spec if isinstance(spec, ValidatedSpec) else validate(spec)
 
 
-def _recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
+def _load_spec(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
     """The extended spec of the experiment in `folder`. Raises UsageError or SpecError."""
     folder.refresh()
-    raw = folder.document()["spec"]
+    raw = folder.read_document()["spec"]
     if raw.get("trainable") != ELSEWHERE:
         raise errors.UsageError(
             f"the trials of {folder.name} do not run elsewhere: it trains {raw.get('trainable')}"
         )
-    raw = more.applied_to(present_document(folder), folder)["spec"]
+    raw = more.apply(read_current_document(folder), folder)["spec"]
     moved = {"name": folder.name, "storage": folder.storage}
     return validate({**raw, **moved}, source=folder.locate(EXPERIMENT), recorded=True)
 
@@ -347,17 +354,17 @@ class _Trials:
         def has_left(trial: TrialRecord) -> bool:
             return had_to_stop or trial.client_left
 
-        trials = sorted(driver.unfinished(), key=has_left)
-        driver.begin(map(_assignment, trials), fits=lambda: UNBOUNDED)
+        trials = sorted(driver.iterate_unfinished(), key=has_left)
+        driver.begin(map(_build_assignment, trials), fits=lambda: UNBOUNDED)
         for trial in trials:
             if has_left(trial):
                 self._waiting.add(trial.trial_id)
             else:  # it keeps its trial, even if fewer may run by now
-                assignment = driver.queue.next()
+                assignment = driver.queue.pop_next()
                 assert assignment is not None
                 self._start(assignment, _Client(trial.client))
 
-    def of(self, name: str | None) -> TrialRecord | None:
+    def find_client_trial(self, name: str | None) -> TrialRecord | None:
         """The trial of the client of this name, which may report it again from its start."""
         for trial_id, client in self.clients.items():
             if name is not None and client.name == name:
@@ -367,10 +374,10 @@ class _Trials:
                 return trial
         return None
 
-    def next(self, name: str | None) -> TrialRecord | None:
+    def start_next(self, name: str | None) -> TrialRecord | None:
         """Start the next trial, for the client of this name; None while there is none."""
         queue = self._driver.queue
-        if queue.is_full or (assignment := queue.next()) is None:
+        if queue.is_full or (assignment := queue.pop_next()) is None:
             return None
         trial_id = assignment.trial_id
         client = _Client(name)
@@ -391,19 +398,19 @@ class _Trials:
             self.end(trial_id, events.COMPLETED)
         elif not goes_on:
             self.end(trial_id, events.STOPPED)
-        elif not self.leave_if_requested(trial_id):
+        elif not self.end_if_requested(trial_id):
             driver.queue.report(trial_id, {**metrics, "training_iteration": epoch})
 
-    def leave_if_requested(self, trial_id: str) -> bool:
+    def end_if_requested(self, trial_id: str) -> bool:
         """End a running trial if a user requested that, or a pause; returns whether it ended."""
         driver = self._driver
-        if not driver.steering.leaves(trial_id):
+        if not driver.steering.should_end(trial_id):
             return False
-        status, control = driver.steering.leaving(trial_id) or (events.STOPPED, "")
+        status, control = driver.steering.pop_requested_end(trial_id) or (events.STOPPED, "")
         self.end(trial_id, status, control=control)
         if status == events.INTERRUPTED:
             self._waiting.add(trial_id)
-            driver.queue.retry(_assignment(self._history.trials[trial_id]))
+            driver.queue.retry(_build_assignment(self._history.trials[trial_id]))
         return True
 
     def end(
@@ -418,10 +425,10 @@ class _Trials:
         driver = self._driver
         driver.end(trial_id, status, failure, control=control)
         del self.clients[trial_id]
-        result = last_result(self._history.trials[trial_id])
-        driver.queue.leave(trial_id, result, failed=failure is not None)
+        result = find_last_result(self._history.trials[trial_id])
+        driver.queue.release(trial_id, result, failed=failure is not None)
         if failure is not None:
-            driver.queue.give_up(trial_id, failure.kind)
+            driver.queue.report_failure(trial_id, failure.kind)
 
     def end_silent(self) -> None:
         """End the trials whose clients have not called for `timeouts.report_s`."""
@@ -443,7 +450,7 @@ class _Trials:
         client = self.clients[trial_id]
         if epoch > trial.last_epoch:
             return False
-        reports = trial.values(self._driver.spec.objective.metric)
+        reports = trial.list_values(self._driver.spec.objective.metric)
         if epoch <= client.repeats or reports[-1] == (epoch, value):
             return True
         raise errors.UsageError(
@@ -452,5 +459,5 @@ class _Trials:
         )
 
 
-def _assignment(trial: TrialRecord) -> Assignment:
+def _build_assignment(trial: TrialRecord) -> Assignment:
     return Assignment(trial.trial_id, trial.config, seed=trial.seed)

@@ -32,13 +32,13 @@ _LARGEST = 1e100  # loss: beyond it differences are not finite
 _LEAST = 1e-12
 
 
-def milestones(max_t: int) -> tuple[int, ...]:
+def list_milestones(max_t: int) -> tuple[int, ...]:
     """The epochs at which curves are read: 1, `max_t`, and some between."""
     steps = math.ceil(math.log(max_t) / math.log(_FACTOR))
     return tuple(sorted({round(max_t ** (k / max(steps, 1))) for k in range(steps + 1)} | {max_t}))
 
 
-def at_milestones(curves: Sequence[Mapping[int, float]], epochs: Sequence[int]) -> Array:
+def interpolate_curves(curves: Sequence[Mapping[int, float]], epochs: Sequence[int]) -> Array:
     """The losses of N non-empty curves at K milestones; NaN after a curve's end.
 
     Missing values are interpolated over log(epoch); an end counts at the nearest milestone.
@@ -63,9 +63,9 @@ class Scale:
     spread: float
 
     @classmethod
-    def of(cls, loss_NK: Array) -> Scale:
+    def fit(cls, loss_NK: Array) -> Scale:
         """The scale of these losses; NaN is ignored."""
-        above = bounded(loss_NK[np.isfinite(loss_NK)])
+        above = clip_losses(loss_NK[np.isfinite(loss_NK)])
         least = float(above.min())
         above = above - least
         low, high = np.quantile(above, [0.25, 0.75])
@@ -75,10 +75,10 @@ class Scale:
         return cls(least, unit, float(log.mean()), float(log.std()) or 1.0)
 
     def __call__(self, loss: Array) -> Array:
-        log = np.log1p((bounded(loss) - self.least) / self.unit)
+        log = np.log1p((clip_losses(loss) - self.least) / self.unit)
         return np.asarray((log - self.centre) / self.spread)
 
-    def losses(self, scaled: Array) -> Array:
+    def unscale_losses(self, scaled: Array) -> Array:
         """The losses that have these values."""
         log = np.clip(self.centre + self.spread * scaled, -math.log(_LARGEST), math.log(_LARGEST))
         return np.asarray(self.least + self.unit * np.expm1(log))
@@ -91,7 +91,7 @@ class Ends:
     mean_N: Array
     sd_N: Array
 
-    def chances(self, mean: float, sd: float) -> Array:
+    def compute_chances(self, mean: float, sd: float) -> Array:
         """The probability of each that it is less than a value of this mean and deviation."""
         from scipy.special import stdtr
 
@@ -103,12 +103,12 @@ class CurveModel:
     """Fitted to the losses of N trials at K milestones; NaN after a trial's end."""
 
     def __init__(self, loss_NK: Array) -> None:
-        self.scale = Scale.of(loss_NK)
+        self.scale = Scale.fit(loss_NK)
         self._y_NK = self.scale(loss_NK)
-        self._steps = _fitted(self._y_NK)
+        self._steps = _fit_steps(self._y_NK)
         self._widening_K = self._backtest()
 
-    def ends(self) -> Ends:
+    def predict_ends(self) -> Ends:
         """The predicted ends of the trials; the reported end of complete ones."""
         reached_N = np.isfinite(self._y_NK).sum(axis=1)
         mean_N = self._y_NK[:, -1].copy()
@@ -116,23 +116,23 @@ class CurveModel:
         for k in range(self._y_NK.shape[1] - 1):
             rows = reached_N == k + 1
             if rows.any():
-                *_, (mean_N[rows], sd_N[rows]) = self._chain(k, rows)
+                *_, (mean_N[rows], sd_N[rows]) = self._predict_steps(k, rows)
                 sd_N[rows] *= self._widening_K[-1 - k]
         return Ends(mean_N, sd_N)
 
-    def ends_of_new(self) -> Ends:
+    def predict_initial_ends(self) -> Ends:
         """The ends that were predicted when the trials had only reached the first milestone."""
         first_N = self._y_NK[:, 0]
-        *_, (mean_N, sd_N) = [(first_N, np.zeros(len(first_N))), *self._chain(0)]
+        *_, (mean_N, sd_N) = [(first_N, np.zeros(len(first_N))), *self._predict_steps(0)]
         return Ends(mean_N, sd_N * self._widening_K[-1])
 
-    def _chain(self, start: int, rows: Any = slice(None)) -> Iterator[tuple[Array, Array]]:
+    def _predict_steps(self, start: int, rows: Any = slice(None)) -> Iterator[tuple[Array, Array]]:
         """The mean and the deviation at each milestone after `start`, of trials that reached it."""
         mean_N = self._y_NK[rows, start]
         change_N = mean_N - self._y_NK[rows, start - 1] if start else None
         covariance_N = np.zeros((len(mean_N), 2, 2))  # of the value and of its latest change
         for k, step in enumerate(self._steps[start:], start):
-            x_NC = _inputs(mean_N, change_N if k else None)
+            x_NC = _build_inputs(mean_N, change_N if k else None)
             change_N = x_NC @ step.weights_C
             mean_N = mean_N + change_N
             unsure_N = step.variance + np.einsum("nc,cd,nd->n", x_NC, step.covariance_CC, x_NC)
@@ -148,7 +148,7 @@ class CurveModel:
         seen_K = np.zeros(count)
         for start in range(count - 1):
             rows = np.isfinite(self._y_NK[:, start])
-            for ahead, (mean_N, sd_N) in enumerate(self._chain(start, rows), 1):
+            for ahead, (mean_N, sd_N) in enumerate(self._predict_steps(start, rows), 1):
                 error_N = np.abs(self._y_NK[rows, start + ahead] - mean_N) / sd_N
                 error_N = np.minimum(error_N[np.isfinite(error_N)], _CAPPED)
                 squares_K[ahead] += error_N @ error_N
@@ -171,10 +171,10 @@ class _Step:
     variance: float
 
 
-def _fitted(y_NK: Array) -> list[_Step]:
+def _fit_steps(y_NK: Array) -> list[_Step]:
     """The regressions of all steps; a step that few trials have made is uncertain."""
-    data = [_of_step(y_NK, k) for k in range(y_NK.shape[1] - 1)]
-    squares = [_squares(x_NC, change_N) for x_NC, change_N in data]
+    data = [_extract_step(y_NK, k) for k in range(y_NK.shape[1] - 1)]
+    squares = [_compute_squared_residuals(x_NC, change_N) for x_NC, change_N in data]
     seen = sum(len(change_N) for _, change_N in data)
     variance = (_PRIOR * _VARIANCE + sum(squares)) / (_PRIOR + seen)
     steps = []
@@ -187,26 +187,26 @@ def _fitted(y_NK: Array) -> list[_Step]:
     return steps
 
 
-def _of_step(y_NK: Array, k: int) -> tuple[Array, Array]:
+def _extract_step(y_NK: Array, k: int) -> tuple[Array, Array]:
     """The inputs of the step after milestone `k`, and the changes in it."""
     change_N = y_NK[:, k + 1] - y_NK[:, k]
     rows = np.isfinite(change_N)
     before_N = y_NK[rows, k] - y_NK[rows, k - 1] if k else None
-    return _inputs(y_NK[rows, k], before_N), change_N[rows]
+    return _build_inputs(y_NK[rows, k], before_N), change_N[rows]
 
 
-def _squares(x_NC: Array, change_N: Array) -> float:
+def _compute_squared_residuals(x_NC: Array, change_N: Array) -> float:
     """The sum of the squared residuals of a regression with little regularisation."""
     ridge_CC = 0.1 * np.eye(x_NC.shape[1])
     weights_C = np.linalg.solve(x_NC.T @ x_NC + ridge_CC, x_NC.T @ change_N)
     return float(((change_N - x_NC @ weights_C) ** 2).sum())
 
 
-def _inputs(y_N: Array, change_N: Array | None) -> Array:
+def _build_inputs(y_N: Array, change_N: Array | None) -> Array:
     columns = [np.ones_like(y_N), y_N]
     return np.stack(columns if change_N is None else [*columns, change_N], axis=1)
 
 
-def bounded(loss: ArrayLike) -> Array:
+def clip_losses(loss: ArrayLike) -> Array:
     """Losses within what can be subtracted."""
     return np.asarray(np.clip(np.asarray(loss, dtype=float), -_LARGEST, _LARGEST))

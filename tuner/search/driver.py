@@ -10,22 +10,22 @@ from queue import SimpleQueue
 from typing import Any
 
 from tuner import process
-from tuner.errors import ExperimentError, JournalError, TunerError, reason_of
+from tuner.errors import ExperimentError, JournalError, TunerError, describe_error
 from tuner.experiment import events
 from tuner.experiment.changes import Lengths
-from tuner.experiment.control import Control, Request, admitted, requested
-from tuner.experiment.events import this_owner
+from tuner.experiment.control import Control, Request, read_requests, validate_control
+from tuner.experiment.events import build_owner
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.history import History, collector_paused
+from tuner.experiment.history import History, pause_collector
 from tuner.experiment.journal import Journal
 from tuner.experiment.results.statistics import VALIDATION
 from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.experiment.verbs import VERBS
-from tuner.search.resuming import in_turn, restored, unfinished
+from tuner.search.resuming import list_unfinished, replay_events, sort_unfinished
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
-from tuner.search.stopping import EarlyEnd, StopRequest, ending, refit_s
-from tuner.search.trial_queue import TrialQueue, last_result, replay, replay_end
+from tuner.search.stopping import EarlyEnd, StopRequest, describe_end, estimate_refit_s
+from tuner.search.trial_queue import TrialQueue, find_last_result, replay, replay_end
 from tuner.search.warm_start import WarmStart, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec
@@ -66,10 +66,10 @@ class Driver:
         self.lengths = lengths or Lengths(spec.epochs)
         self._has_grown = has_grown
         kept = [spec.objective.metric, *spec.objective.required]
-        images = folder.document().get(VALIDATION)
+        images = folder.read_document().get(VALIDATION)
         self.history = History(spec.objective, metrics=kept, images=images)
         self.stop = StopRequest(
-            spec.time_budget_s, reserved_s=lambda: refit_s(self.spec, self.history)
+            spec.time_budget_s, reserved_s=lambda: estimate_refit_s(self.spec, self.history)
         )
         self.error: ExperimentError | None = None
         self.observers: list[Callable[[events.Event], object]] = []
@@ -77,31 +77,33 @@ class Driver:
         self.spent_s = 0.0  # of the time budget, by earlier drivers
         self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
         self._warm_start = load_warm_start(spec)
-        self._left_out = self._warm_start.left_out(spec.search) if self._warm_start else 0
+        self._left_out = self._warm_start.count_skipped(spec.search) if self._warm_start else 0
         if self._left_out:
-            spec.leave_out(self._left_out)
+            spec.set_excluded_count(self._left_out)
 
     def restore(self) -> None:
         """Replay the journal into history, scheduler and searcher."""
         spec = self.spec
-        self.scheduler = scheduler_of(spec)
-        journaled = self.journal.earlier()
+        self.scheduler = build_scheduler(spec)
+        journaled = self.journal.read_earlier()
         metric = spec.objective.metric
-        earlier = restored(journaled, self.history, self.scheduler, metric, self.lengths)
-        self.searcher = searcher_of(spec, earlier, self._warm_start)
+        earlier = replay_events(journaled, self.history, self.scheduler, metric, self.lengths)
+        self.searcher = build_searcher(spec, earlier, self._warm_start)
         # A resume of a search without a usable trial runs the failed ones again
         self.retry_failed |= self.history.status == events.FAILED and self.history.best is None
         if self._has_grown and spec.search.skips and spec.search.trials(None) is not None:
-            self._leave_out_begun()
+            self._skip_begun()
 
-    def journal_start(self, *, resumed: bool) -> None:
-        self.emit(events.EXPERIMENT_STARTED, resumed=resumed, owner=this_owner())
+    def record_search_start(self, *, resumed: bool) -> None:
+        self.emit(events.EXPERIMENT_STARTED, resumed=resumed, owner=build_owner())
 
-    def unfinished(self, *, runs_on: bool = False) -> Iterator[TrialRecord]:
+    def iterate_unfinished(self, *, runs_on: bool = False) -> Iterator[TrialRecord]:
         """Trials to continue, in order; journals ends. runs_on: past their last epoch."""
         if self.retry_failed:  # journaled, in case this driver is killed before they go on
             self.interrupt(events.FAILED)
-        for trial in in_turn(unfinished(self.history), self.lengths, self.spec.objective):
+        for trial in sort_unfinished(
+            list_unfinished(self.history), self.lengths, self.spec.objective
+        ):
             if self._end_if_over(trial, runs_on=runs_on):
                 replay_end(self.searcher, trial)
             else:
@@ -114,13 +116,13 @@ class Driver:
             self.searcher,
             self.history,
             total=self.spec.trials,
-            limit=self.steering.limit,
+            limit=self.steering.count_slots,
             unfinished=trials,
-            seed=self.spec.seed if self.spec.declaration.seeds_trials(self.spec) else None,
+            seed=self.spec.seed if self.spec.declaration.has_trial_seeds(self.spec) else None,
         )
-        self.go_on_by(self.spec)
+        self.apply_spec(self.spec)
 
-    def go_on_by(self, spec: ValidatedSpec) -> None:
+    def apply_spec(self, spec: ValidatedSpec) -> None:
         """Go on with another time budget, or number of trials, at a time or in total."""
         self.spec = spec
         self.queue.total = spec.trials
@@ -131,15 +133,17 @@ class Driver:
 
     def is_over(self) -> bool:
         """Whether the search ends now, even while trials run."""
-        self.stop.reason = self._early_end.reason(self.journal.clock())
+        self.stop.reason = self._early_end.find_reason(self.journal.clock())
         return self.stop.requested or self.error is not None
 
-    def finish(self, status: str) -> None:
+    def record_search_end(self, status: str) -> None:
         """Journal the end of the search, with a summary; a completed search may have failed."""
         self.interrupt(events.RUNNING)
         is_completed = status == events.COMPLETED
-        end = ending(self.spec, self.history, self.stop) if is_completed else {"status": status}
-        self.emit(events.EXPERIMENT_ENDED, **end, **self.history.summary(self.spec.trials))
+        end = (
+            describe_end(self.spec, self.history, self.stop) if is_completed else {"status": status}
+        )
+        self.emit(events.EXPERIMENT_ENDED, **end, **self.history.summarize(self.spec.trials))
 
     def emit(self, event: str, **fields: Any) -> None:
         """Journal one event, then notify the observers."""
@@ -181,17 +185,17 @@ class Driver:
 
     def interrupt(self, status: str) -> None:
         """Journal that the trials of this status are interrupted."""
-        for trial in sorted(self.history.of_status(status), key=lambda t: t.trial_id):
+        for trial in sorted(self.history.list_by_status(status), key=lambda t: t.trial_id):
             self.end(trial.trial_id, events.INTERRUPTED)
 
-    def _leave_out_begun(self) -> None:
+    def _skip_begun(self) -> None:
         """Skip the configs that have begun: a space that has grown has another order."""
         begun = [trial for trial in self.history.trials.values() if trial.origin != REQUESTED]
         for trial in begun:
             self.searcher.pass_over(trial.trial_id)
         self.searcher.skip(trial.config for trial in begun)
-        outside = sum(not self.spec.search.gives(trial.config) for trial in begun)
-        self.spec.leave_out(self._left_out - outside)
+        outside = sum(not self.spec.search.can_suggest(trial.config) for trial in begun)
+        self.spec.set_excluded_count(self._left_out - outside)
 
     def _end_if_over(self, trial: TrialRecord, *, runs_on: bool) -> bool:
         """End a trial whose driver was killed before it could."""
@@ -208,7 +212,7 @@ class Driver:
         return True
 
 
-def scheduler_of(spec: ExperimentSpec) -> InOrder:
+def build_scheduler(spec: ExperimentSpec) -> InOrder:
     """The scheduler of `spec`; by default one that stops no trial."""
     epochs = spec.stop.patience_epochs
     if spec.scheduler is None:
@@ -219,14 +223,14 @@ def scheduler_of(spec: ExperimentSpec) -> InOrder:
     return scheduler
 
 
-def searcher_of(
+def build_searcher(
     spec: ExperimentSpec, earlier: Iterator[events.Event], warm_start: WarmStart | None = None
 ) -> Any:
     """The searcher of `spec`, after the warm start and all `earlier` events."""
     searcher = spec.search.build(spec.seed, objective=spec.objective, max_t=spec.epochs)
     if warm_start:
-        warm_start.add_to(searcher)
-    with collector_paused():
+        warm_start.apply(searcher)
+    with pause_collector():
         replay(searcher, earlier)
         deque(earlier, maxlen=0)
     return searcher
@@ -246,34 +250,34 @@ class Steering:
         self._inbox: SimpleQueue[Request] = SimpleQueue()
         self._seen = self._history.steered.ids
         self._leaving: dict[str, tuple[str, str]] = {}  # trial_id -> its status, and the control
-        driver.scheduler.leaves = self.leaves
+        driver.scheduler.leaves = self.should_end
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def receive_requests(self) -> Iterator[None]:
         """Within it requests are read; at its end what is left of them is refused."""
-        with process.running(self._listen):
+        with process.run_in_thread(self._poll_requests):
             yield
         self._read()
-        self.attend(refused="the search has ended")
+        self.answer_requests(refused="the search has ended")
 
-    def attend(self, *, refused: str | None = None) -> None:
+    def answer_requests(self, *, refused: str | None = None) -> None:
         """Answer the requests since the last call. refused: why none is carried out, if so."""
         while not self._inbox.empty():
-            self._answer(self._inbox.get(), refused)
+            self._answer_request(self._inbox.get(), refused)
 
-    def limit(self) -> int:
-        return 0 if self._history.steered.paused else self.at_most(self._fits())
+    def count_slots(self) -> int:
+        return 0 if self._history.steered.paused else self.apply_max_concurrent(self._fits())
 
-    def spare(self) -> int | None:
+    def count_spare_workers(self) -> int | None:
         """How many workers may wait for a trial; None: any."""
         if self._driver.queue.is_empty:
             return 0
         steered = self._history.steered
         if not steered.paused and "max_concurrent" not in steered.changes:
             return None
-        return max(0, self.limit() - len(self._driver.queue.live))
+        return max(0, self.count_slots() - len(self._driver.queue.live))
 
-    def leaves(self, trial_id: str) -> bool:
+    def should_end(self, trial_id: str) -> bool:
         """Whether a user's request ends a trial that has reported."""
         steered = self._history.steered
         if stop := steered.stops.get(trial_id):
@@ -283,15 +287,15 @@ class Steering:
             self._driver.queue.held.add(trial_id)
         return trial_id in self._leaving
 
-    def leaving(self, trial_id: str) -> tuple[str, str] | None:
+    def pop_requested_end(self, trial_id: str) -> tuple[str, str] | None:
         """The final status and the control's id of a trial that a user ended, or None."""
         return self._leaving.pop(trial_id, None)
 
-    def at_most(self, fits: int) -> int:
+    def apply_max_concurrent(self, fits: int) -> int:
         """How many trials may run at a time, of as many as fit."""
         return min(fits, self._driver.spec.max_concurrent or fits)
 
-    def _listen(self, over: threading.Event) -> None:
+    def _poll_requests(self, over: threading.Event) -> None:
         self._read()
         while not over.wait(_EVERY_S):
             self._read()
@@ -300,32 +304,32 @@ class Steering:
         """Read new requests. An error ends the search, unless it is the store's."""
         try:
             with suppress(OSError):  # the next read tries again, at last that of a resume
-                for request in requested(self._driver.folder, but=self._seen):
+                for request in read_requests(self._driver.folder, but=self._seen):
                     self._seen.add(request.id)
                     self._inbox.put(request)
         except Exception as error:  # in a thread, where nobody would see it
-            reason = f"the controls cannot be read: {reason_of(error)}"
+            reason = f"the controls cannot be read: {describe_error(error)}"
             self._driver.stop.fail(ExperimentError(reason))
 
-    def _answer(self, request: Request, refused: str | None) -> None:
+    def _answer_request(self, request: Request, refused: str | None) -> None:
         control = request.control
         try:
-            control = admitted(control, self._driver.spec)
+            control = validate_control(control, self._driver.spec)
         except TunerError as error:
             refused = refused or str(error)
-        refused = refused or self._why_not(control)
+        refused = refused or self._find_refusal(control)
         fields: dict[str, Any] = {"id": request.id, "control": control.model_dump(mode="json")}
         if request.by:
             fields["by"] = request.by
         if refused:
             fields["refused"] = refused
         elif control.verb == "try":  # a suggestion before its start must not take this number
-            fields["trial_id"] = self._driver.queue.reserve()
+            fields["trial_id"] = self._driver.queue.choose_trial_id()
         self._driver.emit(events.CONTROL, **fields)
         if not refused and self._driver.error is None:  # else it is not in the journal
-            self._act(control)
+            self._apply_control(control)
 
-    def _why_not(self, control: Control) -> str | None:
+    def _find_refusal(self, control: Control) -> str | None:
         """Why a control has nothing to act on now."""
         steered = self._history.steered
         match control.verb:
@@ -343,18 +347,18 @@ class Steering:
                 return "the search is ending, and starts no more trials"
         return None
 
-    def _act(self, control: Control) -> None:
+    def _apply_control(self, control: Control) -> None:
         """What the journal alone does not bring about."""
         verb = VERBS[control.verb]
         changed = {verb.field: control.value} if verb.is_setting else {}
-        self._driver.go_on_by(self._driver.spec.model_copy(update=changed))
+        self._driver.apply_spec(self._driver.spec.model_copy(update=changed))
         if control.verb == "try":
             requested = self._history.steered.tries[-1]
             assert requested.trial_id is not None
-            self._driver.queue.request(requested.trial_id, requested.config)
+            self._driver.queue.queue_config(requested.trial_id, requested.config)
         if control.verb != "stop-trial":
             return
         trial = self._history.trials[control.value]  # one that runs ends with its next report
-        if self._driver.queue.drop(trial.trial_id, last_result(trial)):
+        if self._driver.queue.drop(trial.trial_id, find_last_result(trial)):
             stop = self._history.steered.stops[trial.trial_id]
             self._driver.end(trial.trial_id, events.STOPPED, control=stop.id)

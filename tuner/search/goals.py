@@ -19,13 +19,13 @@ _SUM = 0.05  # the share of the weighted sum, which tells points with one maximu
 _STEPS = {2: (0.6180339887,), 3: (0.7548776662, 0.5698402910)}  # spread evenly, by goals
 
 
-def weights_of(trial: int, goals: int) -> Array:
+def compute_goal_weights(trial: int, goals: int) -> Array:
     """The weights of a trial, by its number: positive, with the sum 1."""
     cuts = np.sort([(trial + 1) * step % 1.0 for step in _STEPS[goals]])
     return np.diff(cuts, prepend=0.0, append=1.0)
 
 
-def weighted(loss_NG: Array, weight_G: Array) -> Array:
+def scalarize_losses(loss_NG: Array, weight_G: Array) -> Array:
     """The augmented Chebyshev distance of N reports to the best of each goal, from 0 to 1.05."""
     ranks = [np.searchsorted(np.sort(loss_N), loss_N) for loss_N in loss_NG.T]
     share_NG = weight_G * np.stack(ranks, axis=1) / max(len(loss_NG) - 1, 1)
@@ -40,8 +40,8 @@ class GoalRung:
     reduction_factor: float
     trials: dict[str, tuple[float, ...]] = field(default_factory=dict)  # their losses
 
-    def goes_on(self, trial_id: str, losses: tuple[float, ...]) -> bool:
+    def record_loss(self, trial_id: str, losses: tuple[float, ...]) -> bool:
         self.trials[trial_id] = losses
-        weights = weights_of(int(trial_id), len(losses))
-        *earlier, own = weighted(np.array([*self.trials.values()]), weights).tolist()
+        weights = compute_goal_weights(int(trial_id), len(losses))
+        *earlier, own = scalarize_losses(np.array([*self.trials.values()]), weights).tolist()
         return not earlier or own <= float(np.percentile(earlier, 100 / self.reduction_factor))

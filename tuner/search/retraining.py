@@ -23,24 +23,24 @@ from tuner.experiment.events import COMPLETED, RUNNING
 from tuner.experiment.files import REFITTED
 from tuner.experiment.results.confirmation import (
     Confirmation,
-    awaits_refit,
+    choose_validated_model,
+    drop_seed,
+    find_leaders,
+    find_linked_folders,
+    find_refit,
     is_trained,
-    leaders,
     link,
-    linked,
-    refit_of,
-    validated_model,
-    without_seed,
+    should_refit,
 )
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import best_report, value_of
-from tuner.experiment.storage import experiment_folders, free_name
+from tuner.experiment.results.selection import find_best_report, find_best_value
+from tuner.experiment.storage import find_experiment_folders, find_free_name
 from tuner.experiment.trials import TrialRecord
 from tuner.places import LOCAL
-from tuner.search.resuming import Extension, trainable_of
+from tuner.search.resuming import Extension, resolve_trainable
 from tuner.search.run import refuse_changed_data, resume_experiment, run_experiment
-from tuner.search.stopping import refit_s
-from tuner.spec.declaration import Declaration, declaration_of
+from tuner.search.stopping import estimate_refit_s
+from tuner.spec.declaration import Declaration, load_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.spec.validation import Machine, validate
@@ -61,9 +61,11 @@ def confirm(
     `resume_experiment`. Raises UsageError for a running search, a confirmation or changed images,
     SpecError for a missing trainable, NoUsableTrialError without a leader, and as `run_experiment`.
     """
-    spec = confirming_spec(results, top=top, seeds=seeds, trainable=trainable)
-    earlier = reversed(linked(results))
-    return Confirmation(_retrained(results, spec, earlier, address=address, trainable=trainable))
+    spec = build_confirm_spec(results, top=top, seeds=seeds, trainable=trainable)
+    earlier = reversed(find_linked_folders(results))
+    return Confirmation(
+        _run_or_resume(results, spec, earlier, address=address, trainable=trainable)
+    )
 
 
 def refit(
@@ -85,58 +87,60 @@ def refit(
     `confirm`. Raises UsageError for a Learner that declares no such training, and as `confirm`
     does.
     """
-    spec = refitting_spec(results, trial_id=trial_id, seeds=seeds, final=final, trainable=trainable)
+    spec = build_refit_spec(
+        results, trial_id=trial_id, seeds=seeds, final=final, trainable=trainable
+    )
     changes = {"cpus": cpus, "gpus": gpus}
     resources = {name: amount for name, amount in changes.items() if amount is not None}
     spec = spec.replace(resources={**spec.resources.model_dump(), **resources})
     stem = spec.name.rpartition(_REFIT)[0] + _REFIT
-    earlier = (f for f in experiment_folders(spec.storage) if f.name.startswith(stem))
-    return _retrained(results, spec, earlier, address=address, trainable=trainable)
+    earlier = (f for f in find_experiment_folders(spec.storage) if f.name.startswith(stem))
+    return _run_or_resume(results, spec, earlier, address=address, trainable=trainable)
 
 
-def refit_at_end(results: Results, *, address: str = LOCAL) -> Results | None:
+def run_requested_refit(results: Results, *, address: str = LOCAL) -> Results | None:
     """The refit that the spec of a completed search asks for, trained or resumed; else None.
 
     None, too, if it has not come to its end: it may take twice what the search has left for it.
     Raises as `refit` does.
     """
-    if results.status != COMPLETED or not awaits_refit(results):
-        return refit_of(results)
-    spec = refitting_spec(results)
+    if results.status != COMPLETED or not should_refit(results):
+        return find_refit(results)
+    spec = build_refit_spec(results)
     if results.spec.time_budget_s:
-        spec = spec.replace(time_budget_s=2 * refit_s(results.spec, results.history))
-    earlier = reversed(linked(results, REFITTED))
-    _retrained(results, spec, earlier, address=address, trainable=None)
-    return refit_of(results)
+        spec = spec.replace(time_budget_s=2 * estimate_refit_s(results.spec, results.history))
+    earlier = reversed(find_linked_folders(results, REFITTED))
+    _run_or_resume(results, spec, earlier, address=address, trainable=None)
+    return find_refit(results)
 
 
-def confirming_spec(
+def build_confirm_spec(
     results: Results, *, top: int, seeds: int, trainable: Any = None
 ) -> ExperimentSpec:
     """The experiment that retrains the leaders without early stopping. Raises as `confirm`."""
     _check_ended(results)
-    trains, declared = _declared(results, trainable)
+    trains, declared = _resolve_declaration(results, trainable)
     search = results.spec
-    trials = leaders(results, top)
-    scheduler = search.scheduler and search.scheduler.without_stopping().model_dump(mode="json")
-    return _retraining_spec(
+    trials = find_leaders(results, top)
+    scheduler = search.scheduler and search.scheduler.disable_stopping().model_dump(mode="json")
+    return _build_spec(
         results,
         _CONFIRM,
         search,
         trials,
-        [*_fresh_seeds(results, seeds)],
+        [*_choose_fresh_seeds(results, seeds)],
         trainable=trains,
-        training={**search.training, **declared.confirming(search.training)},
+        training={**search.training, **declared.choose_confirm_constants(search.training)},
         scheduler=scheduler or "none",
         confirms={
             "name": results.files.name,
             "trials": [trial.trial_id for trial in trials],
-            "values": [value_of(trial, results.objective) for trial in trials],
+            "values": [find_best_value(trial, results.objective) for trial in trials],
         },
     )
 
 
-def refitting_spec(
+def build_refit_spec(
     results: Results,
     *,
     trial_id: str | None = None,
@@ -146,7 +150,7 @@ def refitting_spec(
 ) -> ExperimentSpec:
     """The experiment of a refit. Parameters and errors as of `refit`."""
     _check_ended(results)
-    trains, declared = _declared(results, trainable)
+    trains, declared = _resolve_declaration(results, trainable)
     if declared.refit is None:
         raise UsageError(
             f"{trains} declares no refit, so it cannot train on training and validation data "
@@ -157,20 +161,20 @@ def refitting_spec(
             f"{trains} declares no final training, so its test data cannot train: a Learner's "
             "Declaration sets `final`"
         )
-    source, trial = validated_model(results, trial_id).trial
+    source, trial = choose_validated_model(results, trial_id).trial
     search = source.spec
-    report = best_report(trial, source.objective)
+    report = find_best_report(trial, source.objective)
     if report is None:
         raise UsageError(f"trial {trial.trial_id} of {source.name} never reported {source.metric}")
-    constants, epochs = declared.refitting(search.training, report.epoch)
+    constants, epochs = declared.choose_refit(search.training, report.epoch)
     if "epochs" not in search.search.space:  # the schedule's length; max_t is the training's
         constants = {"epochs": search.constants["epochs"], **constants}
-    return _retraining_spec(
+    return _build_spec(
         results,
         _REFIT,
         search,
         [trial],
-        [trial.trained_with(search.constants["seed"]), *_fresh_seeds(source, seeds - 1)],
+        [trial.find_seed(search.constants["seed"]), *_choose_fresh_seeds(source, seeds - 1)],
         trainable=trains,
         training={**search.training, **constants, **((final and declared.final) or {})},
         objective={"metric": EPOCHS_TRAINED, "mode": "max"},
@@ -187,11 +191,11 @@ def refitting_spec(
     )
 
 
-def _declared(results: Results, trainable: Any) -> tuple[str, Declaration]:
+def _resolve_declaration(results: Results, trainable: Any) -> tuple[str, Declaration]:
     """(the trainable of the search, or `trainable` in its place; what it declares)."""
-    trains = trainable_of(results.spec.trainable, trainable, results.folder)
+    trains = resolve_trainable(results.spec.trainable, trainable, results.folder)
     with translate_error(UsageError, f"cannot import {trains}"):
-        return trains, declaration_of(trains)
+        return trains, load_declaration(trains)
 
 
 def _check_ended(results: Results) -> None:
@@ -206,7 +210,7 @@ def _check_ended(results: Results) -> None:
     results.get_best_trial()
 
 
-def _fresh_seeds(results: Results, count: int) -> list[int]:
+def _choose_fresh_seeds(results: Results, count: int) -> list[int]:
     """The first `count` seeds after the search's that none of its trials had."""
     seed = results.spec.constants["seed"]
     used = {seed, *(trial.config.get("seed", trial.seed) for trial in results.trials.values())}
@@ -218,7 +222,7 @@ def _fresh_seeds(results: Results, count: int) -> list[int]:
     return fresh
 
 
-def _retraining_spec(
+def _build_spec(
     results: Results,
     ending: str,
     search: ExperimentSpec,
@@ -227,16 +231,16 @@ def _retraining_spec(
     **changes: Any,
 ) -> ExperimentSpec:
     """`search`, changed to train the configs of `trials` once with each seed."""
-    space = without_seed(search.search.model_dump(mode="json")["space"])
+    space = drop_seed(search.search.model_dump(mode="json")["space"])
     if not space:
         raise UsageError(f"{results.name} searched nothing but seeds")
     return search.replace(
-        name=free_name(f"{results.name[:_LONGEST]}{ending}", results.files.storage),
+        name=find_free_name(f"{results.name[:_LONGEST]}{ending}", results.files.storage),
         search={
             "strategy": "grid",
             "space": space,
             "order": "rows",
-            "configs": [without_seed(trial.config) for trial in trials],
+            "configs": [drop_seed(trial.config) for trial in trials],
             "seeds": seeds,
         },
         num_samples=None,
@@ -248,12 +252,12 @@ def _retraining_spec(
     )
 
 
-def _retrained(
+def _run_or_resume(
     results: Results, spec: ExperimentSpec, earlier: Iterable[Path], *, address: str, trainable: Any
 ) -> Results:
     """The Results of `spec`: read or resumed from the `earlier` folder of an equal one, or run."""
-    spec = validate(spec, machine=Machine.here() if address == LOCAL else None)
-    before = _first_equal(spec, earlier)
+    spec = validate(spec, machine=Machine.detect() if address == LOCAL else None)
+    before = _find_equal(spec, earlier)
     if before is not None and before.status == COMPLETED and (spec.confirms or is_trained(before)):
         return before
     spec.pin_data()  # the search has said what is doubtful of the images
@@ -269,7 +273,7 @@ def _retrained(
         return run_experiment(spec)
 
 
-def _first_equal(spec: ExperimentSpec, folders: Iterable[Path]) -> Results | None:
+def _find_equal(spec: ExperimentSpec, folders: Iterable[Path]) -> Results | None:
     """The first experiment that trains the same configs with the same seeds, as long; or None."""
     for folder in folders:
         try:

@@ -14,21 +14,21 @@ from typing import Any
 
 from tuner.cluster import connect as cluster
 from tuner.errors import UsageError
-from tuner.experiment.changes import has_grown, lengths_of
-from tuner.experiment.control import present_document
+from tuner.experiment.changes import find_lengths, has_grown
+from tuner.experiment.control import read_current_document
 from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import FORMAT, ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import VALIDATION
-from tuner.reporting.notifier import deliveries
-from tuner.search.resuming import Extension, finished, trainable_of
-from tuner.search.warm_start import warm_start_of
-from tuner.spec.code import code_of, refuse_elsewhere
+from tuner.reporting.notifier import build_deliveries
+from tuner.search.resuming import Extension, load_if_finished, resolve_trainable
+from tuner.search.warm_start import build_warm_start
+from tuner.spec.code import find_code, refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.notify import is_command
-from tuner.spec.plan import warnings_of
+from tuner.spec.plan import list_warnings
 from tuner.spec.retired import refuse_retired
 from tuner.spec.validation import Machine, ValidatedSpec, validate
 
@@ -49,18 +49,18 @@ def run_experiment(spec: ExperimentSpec, *, note: str = "") -> Results:
     are safe in the journal.
     """
     if not isinstance(spec, ValidatedSpec):
-        spec = validate(spec, machine=_machine())
-        for warning in warnings_of(spec, here=not cluster.is_connected()):
+        spec = validate(spec, machine=_describe_machine())
+        for warning in list_warnings(spec, here=not cluster.is_connected()):
             _log.warning(warning)
     refuse_elsewhere(spec.trainable)
     _pin_data(spec)
     if cluster.is_connected():
         cluster.admit(spec)  # raises before a folder is created
-    deliveries(spec.notify)  # so does this, for a target that cannot work
+    build_deliveries(spec.notify)  # so does this, for a target that cannot work
     folder = create(spec)
     if note:
         Labels(note=note).write(folder)
-    return _search(spec, folder)
+    return _run_search(spec, folder)
 
 
 def resume_experiment(
@@ -82,33 +82,35 @@ def resume_experiment(
     if changes:
         more = replace(more, changes={**more.changes, **changes})
     files = ExperimentFolder(folder)
-    document = present_document(files)
+    document = read_current_document(files)
     refuse_retired(document["spec"], f"the resume of {files.name}")
-    if results := finished(folder, more):
+    if results := load_if_finished(folder, more):
         return results
     recorded = build_spec(document["spec"], str(folder / EXPERIMENT)).trainable
-    extended = more.applied_to(document, files)
+    extended = more.apply(document, files)
     moved = {
         "name": files.name,
         "storage": files.storage,
-        "trainable": trainable_of(recorded, trainable, folder),
-        "notify": _targets_left(extended["spec"]),
+        "trainable": resolve_trainable(recorded, trainable, folder),
+        "notify": _filter_targets(extended["spec"]),
     }
     raw = {**extended["spec"], **moved}
-    spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine(), recorded=True)
+    spec = validate(
+        raw, source=str(folder / EXPERIMENT), machine=_describe_machine(), recorded=True
+    )
     _pin_data(spec)
     refuse_changed_data(spec, document, files.name)
     if cluster.is_connected():
         cluster.admit(spec)
     is_changed = extended != document or (trainable is not None and spec.trainable != recorded)
     written = {**extended, "spec": spec.model_dump(mode="json")} if is_changed else None
-    return _search(
+    return _run_search(
         spec,
         files,
         resumed=True,
         written=written,
         retry_failed=more.retry_failed,
-        lengths=lengths_of(extended, spec),
+        lengths=find_lengths(extended, spec),
         has_grown=has_grown(extended, files.name),
     )
 
@@ -125,7 +127,7 @@ def refuse_changed_data(spec: ValidatedSpec, document: Mapping[str, Any], name: 
         )
 
 
-def _targets_left(recorded: Mapping[str, Any]) -> list[str]:
+def _filter_targets(recorded: Mapping[str, Any]) -> list[str]:
     """The recorded targets of notifications; warns of those that are commands."""
     targets = recorded.get("notify", [])
     for target in filter(is_command, targets):
@@ -138,12 +140,12 @@ def _pin_data(spec: ValidatedSpec) -> None:
         _log.warning(warning)
 
 
-def _machine() -> Machine | None:
+def _describe_machine() -> Machine | None:
     """This machine, unless the search runs on a joined cluster."""
-    return None if cluster.is_joined() else Machine.here()
+    return None if cluster.is_joined() else Machine.detect()
 
 
-def _search(
+def _run_search(
     spec: ValidatedSpec,
     folder: ExperimentFolder,
     *,
@@ -155,18 +157,18 @@ def _search(
     from tuner.search.driver import Driver
     from tuner.search.tune_run import TuneRun
 
-    for code in code_of(spec.model_dump(mode="json")):
+    for code in find_code(spec.model_dump(mode="json")):
         code.remember()  # this user runs it: a resume need not ask
-    with folder.held(_log.warning) as sync, Journal.open(folder.path) as journal:
+    with folder.open_storage(_log.warning) as sync, Journal.open(folder.path) as journal:
         driver = Driver(spec, folder, journal, **how)
         if written:
             folder.write(EXPERIMENT, written)
-        return TuneRun(driver, sync, resumed=resumed).search()
+        return TuneRun(driver, sync, resumed=resumed).run()
 
 
 def create(spec: ValidatedSpec) -> ExperimentFolder:
-    """Create the folder of an experiment. Raises as `ExperimentFolder.create`, `warm_start_of`."""
-    warm_start = warm_start_of(spec)  # raises before a folder is created
+    """Create an experiment's folder. Raises as `ExperimentFolder.create`, `build_warm_start`."""
+    warm_start = build_warm_start(spec)  # raises before a folder is created
     folder = ExperimentFolder(spec.folder)
     data = {DATA: spec.pinned.content, VALIDATION: spec.pinned.baseline}
     of_data = {name: value for name, value in data.items() if value}
@@ -189,11 +191,11 @@ def describe(spec: ExperimentSpec) -> dict[str, Any]:
         "spec": spec.model_dump(mode="json"),
         "seed": spec.seed,
         "versions": versions,
-        "git_revision": _git_revision(),
+        "git_revision": _read_git_revision(),
     }
 
 
-def _git_revision() -> str | None:
+def _read_git_revision() -> str | None:
     """The commit of the working directory; None without a repository or git."""
     try:
         git = subprocess.run(

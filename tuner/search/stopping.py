@@ -15,12 +15,12 @@ from tuner.experiment.trials import (
     Best,
     TrialError,
     TrialRecord,
-    cause_of,
-    expected_gain,
+    estimate_gain,
+    normalize_error,
 )
-from tuner.search.resuming import unfinished
+from tuner.search.resuming import list_unfinished
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.plain_values import get_at
+from tuner.spec.plain_values import find_value
 from tuner.spec.sections import Objective, Stop
 from tuner.spec.space.domains import Choice, Space
 from tuner.spec.space.spaces import walk
@@ -60,14 +60,14 @@ class StopRequest:
         """End the search because of `error`; callable from any thread."""
         self.error = error
 
-    def on_signal(self, number: int, frame: object) -> None:
+    def receive_signal(self, number: int, frame: object) -> None:
         if self.signal is None:
             self.signal = number
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
 
 
-def refit_s(spec: ExperimentSpec, history: History) -> float:
+def estimate_refit_s(spec: ExperimentSpec, history: History) -> float:
     """The seconds that a refit of the best trial so far takes at most; 0 where the spec wants none.
 
     It trains as many epochs as the best one's number, on more images than the trial had.
@@ -118,10 +118,10 @@ class EarlyEnd:
         if kind == events.CONTROL and event["control"]["verb"] == "go-on":
             self._since = event["time"]
         elif kind == events.EXPERIMENT_STARTED:
-            for trial in self._history.of_status(events.FAILED):
-                self._note(trial)
+            for trial in self._history.list_by_status(events.FAILED):
+                self._update_failures(trial)
         elif kind == events.TRIAL_ENDED:
-            self._note(self._history.trials[event["trial_id"]])
+            self._update_failures(self._history.trials[event["trial_id"]])
         if kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
             causes = set(self._failures.values())
             self._fails_alike = not self._has_success() and any(map(self._would_all_fail, causes))
@@ -130,7 +130,7 @@ class EarlyEnd:
         if self._stop.utility and kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
             ended = self._history.ended_trials
             if ended >= self._gain_due:  # it reads all trials: not after each of thousands
-                self._gain = expected_gain(self._history.trials.values(), self._objective)
+                self._gain = estimate_gain(self._history.trials.values(), self._objective)
                 self._gain_due = ended * 1.01
 
     def _has_improved(self, best: Best | None) -> bool:
@@ -140,7 +140,7 @@ class EarlyEnd:
         is_worth_more = self._objective.is_better(best.estimate, self._best.estimate)
         return best != self._best and is_worth_more
 
-    def reason(self, now: float) -> str | None:
+    def find_reason(self, now: float) -> str | None:
         """Why the search ends, as in `experiment_ended`, or None. now: by the events' clock."""
         stop = self._stop
         best = self._history.best
@@ -148,7 +148,7 @@ class EarlyEnd:
             return events.SAME_FAILURE
         if stop.target is not None and best is not None:
             objective = self._objective
-            if objective.key(best.value) <= objective.key(stop.target):
+            if objective.compute_loss(best.value) <= objective.compute_loss(stop.target):
                 return events.TARGET
         if self._gain is not None and self._gain < (stop.utility or 0.0):
             return events.UTILITY
@@ -158,9 +158,9 @@ class EarlyEnd:
         late = stop.patience_s is not None and waited >= stop.patience_s and not paused
         return events.PATIENCE if tired or late else None
 
-    def _note(self, trial: TrialRecord) -> None:
+    def _update_failures(self, trial: TrialRecord) -> None:
         if trial.error is not None:
-            cause = cause_of(trial.error)
+            cause = normalize_error(trial.error)
             if self._failures.get(trial.trial_id) != cause:
                 self._failures[trial.trial_id] = cause
                 self._retried.discard(trial.trial_id)
@@ -191,7 +191,7 @@ class EarlyEnd:
             return False
         if cause.kind == "bad_report" or len(failed) >= _SURELY:
             return True
-        values = ({repr(get_at(t.config, name)) for t in failed} for name in self._choices)
+        values = ({repr(find_value(t.config, name)) for t in failed} for name in self._choices)
         return cause.kind not in OF_CONFIGS and all(len(different) > 1 for different in values)
 
     def _is_undecided(self, trial: TrialRecord, before: float) -> bool:
@@ -202,11 +202,11 @@ class EarlyEnd:
         return is_open and trial.started < before
 
 
-def ending(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[str, Any]:
+def describe_end(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[str, Any]:
     """The fields of `experiment_ended` without error or signal."""
-    total = history.total(spec.trials)
+    total = history.count_trials(spec.trials)
     trials = history.trials
-    left = unfinished(history)
+    left = list_unfinished(history)
     reason = stop.why_early or (events.FINISH if history.steered.finishing else None)
     if not left and total is not None and len(trials) >= total:
         reason = None

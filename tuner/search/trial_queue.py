@@ -18,13 +18,13 @@ from tuner.trial.context import Assignment
 _REPORTED = {"done": True}  # in place of a report that a strategy has learned from
 
 
-def last_result(trial: TrialRecord) -> dict[str, Any]:
+def find_last_result(trial: TrialRecord) -> dict[str, Any]:
     """The last report of a trial as a searcher takes it; empty before the first."""
     last = trial.results[-1:]
     return {**last[0].metrics, "training_iteration": last[0].epoch} if last else {}
 
 
-def trial_id_of(number: int) -> str:
+def format_trial_id(number: int) -> str:
     """The id of trial `number`: zero-padded, so that ids sort in order of creation."""
     return f"{number:05}"
 
@@ -64,12 +64,12 @@ class TrialQueue:
         begun = sorted((i for i, t in history.trials.items() if t.origin == REQUESTED), key=int)
         for trial_id in begun:
             self._pass_over(trial_id)
-        waiting = list(self._steered.waiting(begun))
+        waiting = list(self._steered.list_waiting(begun))
         for each in waiting:
             if each.trial_id:
                 self._take(int(each.trial_id))  # before one without an id gets the same
         for each in waiting:
-            self.request(each.trial_id or self.reserve(), each.config)
+            self.queue_config(each.trial_id or self.choose_trial_id(), each.config)
 
     @property
     def is_full(self) -> bool:
@@ -84,21 +84,21 @@ class TrialQueue:
             return self._steered.finishing
         return self.at_end or self._has_total
 
-    def next(self) -> Assignment | None:
+    def pop_next(self) -> Assignment | None:
         """The next trial, however many are live; None: not yet or, if `at_end`, no more."""
         self.at_end = False
         assignment: Assignment | None = None
         if self._unfinished:
             assignment = self._unfinished.pop(0)
-            _call(self._strategy, "go_on", assignment.trial_id)
+            _run_if_defined(self._strategy, "go_on", assignment.trial_id)
         elif self._steered.finishing:
             self.at_end = True
         elif self._waiting:
-            assignment = self._next_requested(*self._waiting.pop(0))
+            assignment = self._take_requested(*self._waiting.pop(0))
         elif self._has_total:
             self.at_end = True
         else:
-            assignment = self._next_suggested()
+            assignment = self._suggest_next()
         if assignment is not None:
             self.live.add(assignment.trial_id)
         return assignment
@@ -107,36 +107,38 @@ class TrialQueue:
     def _has_total(self) -> bool:
         return self.total is not None and len(self._taken) - len(self._requested) >= self.total
 
-    def _next_suggested(self) -> Assignment | None:
+    def _suggest_next(self) -> Assignment | None:
         while self._next_free in self._taken:
             self._next_free += 1
         number = self._next_free
-        trial_id = trial_id_of(number)
+        trial_id = format_trial_id(number)
         config = self._strategy.suggest(trial_id)
         if config is None or isinstance(config, str):
             self.at_end = config is not None
             return None
         self._take(number)
-        origin, seed = (_call(self._strategy, name, trial_id) for name in ("origin", "seed_of"))
-        seed = self._seed_of(trial_id) if seed is None else seed
+        origin, seed = (
+            _run_if_defined(self._strategy, name, trial_id) for name in ("origin", "seed_of")
+        )
+        seed = self._draw_seed(trial_id) if seed is None else seed
         return Assignment(trial_id, config, origin=origin, seed=seed)
 
-    def reserve(self) -> str:
+    def choose_trial_id(self) -> str:
         """A trial id for a requested config: above all others, which keep their configs."""
-        return trial_id_of(self._last + 1)
+        return format_trial_id(self._last + 1)
 
-    def request(self, trial_id: str, config: dict[str, Any]) -> None:
+    def queue_config(self, trial_id: str, config: dict[str, Any]) -> None:
         """Hand out a requested config, in a trial of a reserved id, before further suggestions."""
         self._take(int(trial_id))
         self._pass_over(trial_id)
         self._waiting.append((trial_id, config))
 
-    def _next_requested(self, trial_id: str, config: dict[str, Any]) -> Assignment:
-        _call(self._strategy, "take_trial", trial_id, config)
-        seed = self._seed_of(trial_id)
+    def _take_requested(self, trial_id: str, config: dict[str, Any]) -> Assignment:
+        _run_if_defined(self._strategy, "take_trial", trial_id, config)
+        seed = self._draw_seed(trial_id)
         return Assignment(trial_id, deepcopy(config), origin=REQUESTED, seed=seed)
 
-    def _seed_of(self, trial_id: str) -> int | None:
+    def _draw_seed(self, trial_id: str) -> int | None:
         return None if self._seed is None else Random(f"{self._seed}/{trial_id}").getrandbits(32)
 
     def _take(self, number: int) -> None:
@@ -146,7 +148,7 @@ class TrialQueue:
     def _pass_over(self, trial_id: str) -> None:
         """Keep a strategy that counts trials from counting this one."""
         self._requested.add(trial_id)
-        _call(self._strategy, "pass_over", trial_id)
+        _run_if_defined(self._strategy, "pass_over", trial_id)
 
     def _is_known(self, trial_id: str) -> bool:
         """Whether the strategy has suggested the trial, or has taken it."""
@@ -156,7 +158,7 @@ class TrialQueue:
         if self._is_known(trial_id):
             self._strategy.on_trial_result(trial_id, result)
 
-    def leave(self, trial_id: str, result: dict[str, Any] | None, *, failed: bool) -> None:
+    def release(self, trial_id: str, result: dict[str, Any] | None, *, failed: bool) -> None:
         """Note that a trial, whose last report is `result`, is no longer live."""
         self.live.remove(trial_id)
         if trial_id not in self.held and self._is_known(trial_id) and result and not failed:
@@ -177,13 +179,13 @@ class TrialQueue:
                 return True
         return False
 
-    def give_up(self, trial_id: str, kind: str) -> None:
+    def report_failure(self, trial_id: str, kind: str) -> None:
         """Notify the strategy that the trial failed; a lost node does not judge its config."""
         if self._is_known(trial_id):
             self._strategy.on_trial_complete(trial_id, None, error=kind != "node_lost")
 
 
-def _call(strategy: Any, method: str, *arguments: Any) -> Any:
+def _run_if_defined(strategy: Any, method: str, *arguments: Any) -> Any:
     """The answer of a method that a strategy may lack, or None."""
     bound = getattr(strategy, method, None)
     return bound(*arguments) if bound else None
@@ -201,7 +203,7 @@ def replay(strategy: Any, events: Iterable[Event]) -> None:
             strategy.take_trial(trial_id, event["config"])
             latest[trial_id] = {}
         elif kind == TRIAL_STARTED:
-            _call(strategy, "go_on", trial_id)  # even if it had ended
+            _run_if_defined(strategy, "go_on", trial_id)  # even if it had ended
         elif kind == RESULT:
             latest[trial_id] = {**event["metrics"], "training_iteration": event["epoch"]}
             strategy.on_trial_result(trial_id, latest[trial_id])
@@ -217,4 +219,4 @@ def replay(strategy: Any, events: Iterable[Event]) -> None:
 def replay_end(strategy: Any, trial: TrialRecord) -> None:
     """Replay the end of a trial to a `strategy` that learns; its driver was killed before it."""
     if hasattr(strategy, "take_trial"):
-        strategy.on_trial_complete(trial.trial_id, last_result(trial) or None)
+        strategy.on_trial_complete(trial.trial_id, find_last_result(trial) or None)

@@ -23,12 +23,12 @@ from tuner.experiment import events
 from tuner.experiment.files import check_disk
 from tuner.experiment.journal import Clock
 from tuner.search.driver import Driver
-from tuner.search.resuming import assignment_of, sweep
+from tuner.search.resuming import build_assignment, remove_leftovers
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.trainable import REPORT, SAVE_NOW
 from tuner.trial.trial_process import is_recycled
-from tuner.trial.worker_death import death_of
-from tuner.wording import amount_of, duration
+from tuner.trial.worker_death import build_death_failure
+from tuner.wording import format_amount, format_duration
 
 FIRST_S = 60.0
 AGAIN_S = 1800.0  # without a trial that runs: until the first warning, the next
@@ -51,12 +51,12 @@ class TuneSearcher(Searcher):
         """The next assignment as a mapping; None while enough trials are live; else FINISHED."""
         driver = self._driver
         queue = self._driver.queue
-        driver.steering.attend()  # where Tune does nothing else, too
+        driver.steering.answer_requests()  # where Tune does nothing else, too
         if driver.is_over() and not queue.live:
             return Searcher.FINISHED
         if queue.is_full:
             return None
-        assignment = queue.next()
+        assignment = queue.pop_next()
         if assignment is None:
             # A live trial may have to be run again, so Tune must go on asking
             return Searcher.FINISHED if queue.at_end and not queue.live else None
@@ -70,7 +70,7 @@ class TuneSearcher(Searcher):
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
         failed = error or "tuner/failure/kind" in (result or {})
-        self._driver.queue.leave(self._ids.pop(trial_id), result, failed=failed)
+        self._driver.queue.release(self._ids.pop(trial_id), result, failed=failed)
 
     def save(self, checkpoint_path: str) -> None:
         """Do nothing: Ray's snapshots are not used, since the journal has all a resume needs."""
@@ -100,7 +100,7 @@ class Recorder(Callback):
         self._came_to: dict[str, int] = {}  # of trials that run: the last epoch of this process
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        self._driver.steering.attend()
+        self._driver.steering.answer_requests()
         if self._history.steered.paused and not self._history.counts[events.RUNNING]:
             time.sleep(_IDLE_S)
 
@@ -112,11 +112,11 @@ class Recorder(Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        trial_id = _id(trial)
+        trial_id = _read_trial_id(trial)
         report = result[REPORT]
         if report.get("failure"):
             self._failures[trial_id] = Failure(**report["failure"])
-            self._checkpoints(trial_id, report.get("checkpoints", ()))
+            self._record_checkpoints(trial_id, report.get("checkpoints", ()))
             return
         epoch = result["training_iteration"]
         metrics = report["metrics"]
@@ -135,15 +135,15 @@ class Recorder(Callback):
         saved = report["checkpoints"]
         if again:  # these weights may have other metrics than the report before the kill
             saved = [{**c, "metrics": metrics} if c["epoch"] == epoch else c for c in saved]
-        self._checkpoints(trial_id, saved)
+        self._record_checkpoints(trial_id, saved)
         if not report["is_saved"] and (result.get("done") or self._driver.is_over()):
             self._save_now(trial)
 
     def _save_now(self, trial: Trial) -> None:
         """Let a trial that ends write and journal the checkpoint that it has not saved yet."""
-        trial_id = _id(trial)
+        trial_id = _read_trial_id(trial)
         timeout_s = self._driver.spec.timeouts.report_s
-        worker = ray_compat.worker_of(trial)
+        worker = ray_compat.find_worker(trial)
         if worker is None:
             return
         call = getattr(worker, SAVE_NOW).remote()
@@ -155,31 +155,31 @@ class Recorder(Callback):
         if failure := answer.get("failure"):
             self._failures[trial_id] = Failure(**failure)
             if failure["kind"] == STORAGE:  # the search's, which may end before the trial does
-                self._fail(trial, self._failures[trial_id])
-        self._checkpoints(trial_id, answer.get("checkpoints", ()))
+                self._record_failure(trial, self._failures[trial_id])
+        self._record_checkpoints(trial_id, answer.get("checkpoints", ()))
 
-    def _checkpoints(self, trial_id: str, saved: Iterable[dict[str, Any]]) -> None:
+    def _record_checkpoints(self, trial_id: str, saved: Iterable[dict[str, Any]]) -> None:
         for checkpoint in saved:
             self._driver.emit(events.CHECKPOINT, trial_id=trial_id, **checkpoint)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        trial_id = _id(trial)
+        trial_id = _read_trial_id(trial)
         driver = self._driver
-        ray_compat.forget_metrics(trial)  # the journal has them
+        ray_compat.drop_metrics(trial)  # the journal has them
         if trial_id not in self._history.trials:  # the journal has failed, and the search ends
             return
-        leaving = driver.steering.leaving(trial_id)
+        leaving = driver.steering.pop_requested_end(trial_id)
         if trial_id in self._failures:
-            self._fail(trial, self._failures.pop(trial_id))
+            self._record_failure(trial, self._failures.pop(trial_id))
             return
         self._came_to.pop(trial_id, None)
         if leaving is not None:
             status, control = leaving
             driver.end(trial_id, status, control=control)
             if status == events.INTERRUPTED:
-                self._try_again(trial_id)
+                self._retry(trial_id)
         elif trial_id in driver.scheduler.stopped:
             driver.end(trial_id, events.STOPPED)
         else:
@@ -191,21 +191,21 @@ class Recorder(Callback):
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        trial_id = _id(trial)
-        ray_compat.forget_metrics(trial)  # the journal has them
+        trial_id = _read_trial_id(trial)
+        ray_compat.drop_metrics(trial)  # the journal has them
         self._start(trial)  # it may have died before that
         if trial_id not in self._history.trials:  # the journal has failed, and the search ends
             return
-        error = error_of(trial)
+        error = load_error(trial)
         timeout_s = self._driver.spec.timeouts.report_s
-        failure = failure_of(error, self._call_of(error), report_timeout_s=timeout_s)
+        failure = classify_failure(error, self._call_of(error), report_timeout_s=timeout_s)
         if failure is None:
-            self._try_again(trial_id)
+            self._retry(trial_id)
         else:
-            self._fail(trial, failure)
+            self._record_failure(trial, failure)
 
-    def _fail(self, trial: Trial, failure: Failure) -> None:
-        trial_id = _id(trial)
+    def _record_failure(self, trial: Trial, failure: Failure) -> None:
+        trial_id = _read_trial_id(trial)
         driver = self._driver
         if failure.kind in _OF_FULL_DISKS:
             try:
@@ -221,25 +221,25 @@ class Recorder(Callback):
             return
         # Epochs that are run again count: what matters is where it died
         came_to = self._came_to.pop(trial_id, trial.config.get("epoch", 0))
-        if self._retries.grants(trial_id, came_to, failure):
-            self._try_again(trial_id)
+        if self._retries.should_retry(trial_id, came_to, failure):
+            self._retry(trial_id)
             return
         driver.end(trial_id, events.FAILED, failure)
-        sweep(driver.folder, [self._history.trials[trial_id]])
-        driver.queue.give_up(trial_id, failure.kind)
+        remove_leftovers(driver.folder, [self._history.trials[trial_id]])
+        driver.queue.report_failure(trial_id, failure.kind)
 
-    def _try_again(self, trial_id: str) -> None:
+    def _retry(self, trial_id: str) -> None:
         trial = self._history.trials[trial_id]
         folder = self._driver.folder
-        sweep(folder, [trial])
-        self._driver.queue.retry(assignment_of(folder, trial))
+        remove_leftovers(folder, [trial])
+        self._driver.queue.retry(build_assignment(folder, trial))
 
     def _start(self, trial: Trial) -> None:
         details = {name: trial.config.get(name) for name in ("origin", "seed")}
-        self._driver.start(_id(trial), trial.config["config"], **details)
+        self._driver.start(_read_trial_id(trial), trial.config["config"], **details)
 
 
-def _id(trial: Trial) -> str:
+def _read_trial_id(trial: Trial) -> str:
     return str(trial.config["trial_id"])
 
 
@@ -281,27 +281,29 @@ class Waiting(Callback):
             return
         if now - self._looked >= _LOOK_EVERY_S:
             self._looked = now
-            text = self._output([_id(t) for t in trials if t.status == Trial.PENDING])
+            text = self._output([_read_trial_id(t) for t in trials if t.status == Trial.PENDING])
             if text and text != self._shown:
                 self._show(text)
                 self._shown = text
                 self._since = now  # a worker that prints is at work
                 self._after = FIRST_S
         if now - self._since >= self._after:
-            if reason := self._reason():
-                _log.warning("no trial has run for %s: %s", duration(now - self._since), reason)
+            if reason := self._find_reason():
+                _log.warning(
+                    "no trial has run for %s: %s", format_duration(now - self._since), reason
+                )
             self._after += AGAIN_S if reason else FIRST_S
 
-    def _reason(self) -> str | None:
+    def _find_reason(self) -> str | None:
         if starting := self._starting():
-            return f"{amount_of(starting, 'worker')} still starting"
+            return f"{format_amount(starting, 'worker')} still starting"
         return self._why()
 
 
 _MOST_CRASHES = 2  # of a trial that is tried again after each
 
 
-def error_of(trial: Trial) -> BaseException | None:
+def load_error(trial: Trial) -> BaseException | None:
     """The cause of the trial's death, from the file that Ray has just written."""
     try:
         error = cloudpickle.loads(Path(trial.pickled_error_file or "").read_bytes())
@@ -310,14 +312,14 @@ def error_of(trial: Trial) -> BaseException | None:
     return error if isinstance(error, BaseException) else None
 
 
-def failure_of(
+def classify_failure(
     error: BaseException | None, call: ray_compat.Call | None, *, report_timeout_s: float
 ) -> Failure | None:
     """The failure, or None if the worker ended between trials. call: its last one, if known."""
     hung_between = call is not None and call.ended and call.method == ray_compat.RESET
     if is_recycled(error) or hung_between:
         return None
-    failure = death_of(error)
+    failure = build_death_failure(error)
     if failure.kind != "crash" or call is None:
         return failure
     starting = call.method in (ray_compat.START, ray_compat.RESET)
@@ -336,7 +338,7 @@ class Retries:
         self._crashes: defaultdict[str, set[int]] = defaultdict(set)  # trial_id -> epochs
         self._poisoned: set[str] = set()
 
-    def grants(self, trial_id: str, epoch: int, failure: Failure) -> bool:
+    def should_retry(self, trial_id: str, epoch: int, failure: Failure) -> bool:
         """Whether the trial, whose last epoch was `epoch`, goes on after `failure`."""
         if failure.kind == "node_lost":
             return True

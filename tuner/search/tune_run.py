@@ -20,19 +20,19 @@ from ray.tune import ProgressReporter, Stopper, TuneError
 
 from tuner import process, ray_compat
 from tuner.cluster import connect as cluster
-from tuner.cluster.local_ray import exit_advice
-from tuner.cluster.nodes import shortage
+from tuner.cluster.local_ray import add_exit_advice
+from tuner.cluster.nodes import find_shortage
 from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
 from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.results.results import Results
-from tuner.reporting.experiment_text import resume_with
+from tuner.reporting.experiment_text import format_resume_command
 from tuner.reporting.notifier import Notifier
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import UNBOUNDED, Driver
-from tuner.search.resuming import Retention, assignment_of, sweep
+from tuner.search.resuming import Retention, build_assignment, remove_leftovers
 from tuner.search.tune_callbacks import Recorder, TuneSearcher, Waiting
 from tuner.spec.command import Command
 from tuner.spec.loading import is_learner, is_rays_class, load_trainable
@@ -43,7 +43,7 @@ from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.gpus import is_shared
 from tuner.trial.process_trials import ClassTrial, CommandTrial, FunctionTrial
 from tuner.trial.trainable import LearnerTrial, Trial
-from tuner.trial.trial_process import latest_output
+from tuner.trial.trial_process import read_latest_output
 
 _log = logging.getLogger(__name__)
 
@@ -60,43 +60,46 @@ class TuneRun:
         self._sync = sync
         self._resumed = resumed
 
-    def search(self) -> Results:
+    def run(self) -> Results:
         """Run the search to its end. Raises as `run_experiment` does."""
-        ray_compat.without_widgets()
+        ray_compat.silence_widgets()
         driver = self.driver
         stop = self.driver.stop
-        driver.on_change = self._adapt
+        driver.on_change = self._apply_spec
         trackers = [Tracker(name, driver.spec, driver.history) for name in driver.spec.log]
         try:
             with (
-                process.lasting(),
-                self._sync.running(driver.journal, stop.fail),
+                process.ignore_stderr_errors(),
+                self._sync.keep_synced(driver.journal, stop.fail),
                 cluster.connect(spec=driver.spec),
-                process.handled(stop.on_signal),
-                self._observers(trackers),
+                process.catch_signals(stop.receive_signal),
+                self._connect_observers(trackers),
             ):
-                self._tune()
+                self._run_tune()
         except KeyboardInterrupt:  # the second one
             if stop.signal is None:
                 raise
         if stop.error is not None:
-            raise self._with_advice(stop.error) from stop.error
+            raise self._add_advice(stop.error) from stop.error
         if stop.signal is not None:
             name = signal.Signals(stop.signal).name
-            message = f"{name} ended the search; {self._how_to_resume()}"
+            message = f"{name} ended the search; {self._format_resume_advice()}"
             raise InterruptedSearchError(message, stop.signal)
         return Results(driver.spec.folder)
 
-    def _with_advice(self, error: TunerError) -> TunerError:
+    def _add_advice(self, error: TunerError) -> TunerError:
         """`error`, with how to resume once its cause is fixed."""
         is_lost = isinstance(error, JournalLostError)
-        return type(error)(f"{error}" if is_lost else f"{error}; then {self._how_to_resume()}")
+        return type(error)(
+            f"{error}" if is_lost else f"{error}; then {self._format_resume_advice()}"
+        )
 
-    def _how_to_resume(self) -> str:
-        return f"go on with: {resume_with(self.driver.spec.folder, self.driver.spec.trainable)}"
+    def _format_resume_advice(self) -> str:
+        spec = self.driver.spec
+        return f"go on with: {format_resume_command(spec.folder, spec.trainable)}"
 
     @contextmanager
-    def _observers(self, trackers: list[Tracker]) -> Iterator[None]:
+    def _connect_observers(self, trackers: list[Tracker]) -> Iterator[None]:
         """Notify the observers of every event; close them at the end."""
         driver = self.driver
         spec = driver.spec
@@ -104,15 +107,15 @@ class TuneRun:
         self._progress = progress = Progress(spec, history, clock=driver.journal.clock)
         notifier = Notifier(spec, history)
 
-        def advice_at_exit() -> str:
+        def close_and_advise() -> str:
             progress.close()
             notifier.close()
-            return self._how_to_resume()
+            return self._format_resume_advice()
 
         with ExitStack() as at_the_end:
             for close in (progress.close, *(tracker.close for tracker in trackers), notifier.close):
                 at_the_end.callback(close)
-            at_the_end.enter_context(exit_advice(advice_at_exit))
+            at_the_end.enter_context(add_exit_advice(close_and_advise))
             driver.observers = [
                 TensorBoardWriter(spec, history),
                 Retention(spec.folder, history, spec.objective, sync=self._sync),
@@ -122,33 +125,33 @@ class TuneRun:
             ]
             yield
 
-    def _tune(self) -> None:
+    def _run_tune(self) -> None:
         driver = self.driver
         spec = self.driver.spec
         is_joined = cluster.is_joined()
-        slots = cluster.slots(spec.resources)
+        slots = cluster.count_slots(spec.resources)
         driver.restore()
         if self._resumed:
-            sweep(driver.folder, driver.history.trials.values())
+            remove_leftovers(driver.folder, driver.history.trials.values())
         watch = ray_compat.WorkerWatch(_PATIENCE * spec.timeouts.report_s)
         if is_shared():
             watch.start_s = math.inf  # it may wait for a GPU that another search has
-        driver.journal_start(resumed=self._resumed)
+        driver.record_search_start(resumed=self._resumed)
         # The nodes of a joined cluster come and go
-        fits = cluster.room(spec) if is_joined else lambda: slots
+        fits = cluster.track_room(spec) if is_joined else lambda: slots
         self._most_pending = UNBOUNDED if is_joined else slots
-        driver.begin(self._assignments(), fits=fits)
+        driver.begin(self._generate_assignments(), fits=fits)
         # At most the slots: Tune would reserve resources for more, and start new workers there
-        os.environ[_MAX_PENDING] = str(driver.steering.at_most(self._most_pending))
+        os.environ[_MAX_PENDING] = str(driver.steering.apply_max_concurrent(self._most_pending))
         with (
             self._end_journaled(),
-            ray_files(driver.folder) as files,
-            ray_compat.no_usage_tags(),
-            ray_compat.keep_workers(here=not is_joined, spare=driver.steering.spare),
-            ray_compat.watched_workers(watch),
+            create_ray_folder(driver.folder) as files,
+            ray_compat.skip_usage_tags(),
+            ray_compat.keep_workers(here=not is_joined, spare=driver.steering.count_spare_workers),
+            ray_compat.watch_workers(watch),
         ):
             tune.run(
-                tune_trainable(spec),
+                build_trainable(spec),
                 name="tune",
                 metric=spec.objective.metric,
                 mode=spec.objective.mode,
@@ -157,11 +160,11 @@ class TuneRun:
                 scheduler=driver.scheduler,
                 stop=StopAll(driver.is_over),
                 callbacks=[
-                    Recorder(driver, call_of=watch.call_of),
+                    Recorder(driver, call_of=watch.find_call),
                     Waiting(
-                        partial(shortage, spec.resources),
+                        partial(find_shortage, spec.resources),
                         starting=lambda: watch.starting,
-                        output=partial(latest_output, spec.folder, since=time.time()),
+                        output=partial(read_latest_output, spec.folder, since=time.time()),
                         show=self._progress.show,
                     ),
                 ],
@@ -172,20 +175,20 @@ class TuneRun:
                 verbose=0,
             )
 
-    def _adapt(self) -> None:
+    def _apply_spec(self) -> None:
         """Adapt to a spec that a control has changed."""
         driver = self.driver
-        self._progress.adapt(driver.spec)
+        self._progress.update_spec(driver.spec)
         if (controller := driver.scheduler.controller) is not None:
             paused = driver.history.steered.paused
-            most = 0 if paused else driver.steering.at_most(self._most_pending)
+            most = 0 if paused else driver.steering.apply_max_concurrent(self._most_pending)
             ray_compat.limit_pending(controller, most)
 
-    def _assignments(self) -> Iterator[Assignment]:
+    def _generate_assignments(self) -> Iterator[Assignment]:
         driver = self.driver
-        runs_on = trial_class(driver.spec).runs_on if self._resumed else False
-        for trial in driver.unfinished(runs_on=runs_on):
-            assignment = assignment_of(driver.folder, trial)
+        runs_on = choose_trial_class(driver.spec).runs_on if self._resumed else False
+        for trial in driver.iterate_unfinished(runs_on=runs_on):
+            assignment = build_assignment(driver.folder, trial)
             if assignment.checkpoint is None and trial.last_epoch in driver.lengths.before:
                 message = "trial %s stays as it was: it has no checkpoint to go on from"
                 _log.warning(message, trial.trial_id)
@@ -199,18 +202,18 @@ class TuneRun:
         driver = self.driver
         status = FAILED
         try:
-            with driver.steering.listening():
+            with driver.steering.receive_requests():
                 yield
             status = COMPLETED if driver.stop.error is None else FAILED
         except TuneError as error:
             raise ExperimentError(f"Ray Tune failed: {error}") from error
         finally:
-            driver.finish(status if driver.stop.signal is None else INTERRUPTED)
+            driver.record_search_end(status if driver.stop.signal is None else INTERRUPTED)
         if (cause := driver.error) is not None:
-            raise self._with_advice(cause) from cause
+            raise self._add_advice(cause) from cause
 
 
-def tune_trainable(spec: ValidatedSpec) -> Any:
+def build_trainable(spec: ValidatedSpec) -> Any:
     """The trainable for `tune.run`, with the resources of a trial."""
     rungs = spec.scheduler.rungs() if spec.scheduler else ()
     saves = SaveRules(
@@ -229,11 +232,11 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
         directory=os.getcwd(),
         saves=saves,
     )
-    trial = tune.with_parameters(trial_class(spec), context=context)
-    return tune.with_resources(trial, placement(spec.resources))
+    trial = tune.with_parameters(choose_trial_class(spec), context=context)
+    return tune.with_resources(trial, build_placement(spec.resources))
 
 
-def trial_class(spec: ValidatedSpec) -> type[Trial]:
+def choose_trial_class(spec: ValidatedSpec) -> type[Trial]:
     """The class of the trials of `spec`, by the kind of its trainable."""
     if isinstance(spec.trainable, Command):
         return CommandTrial
@@ -242,7 +245,7 @@ def trial_class(spec: ValidatedSpec) -> type[Trial]:
     return ClassTrial if is_rays_class(trainable) else FunctionTrial
 
 
-def placement(resources: Resources) -> tune.PlacementGroupFactory:
+def build_placement(resources: Resources) -> tune.PlacementGroupFactory:
     """What a trial reserves: a bundle for each rank, packed, after an empty one if several."""
     bundle = {"CPU": resources.cpus, "GPU": resources.gpus}
     if resources.ranks == 1:
@@ -275,9 +278,9 @@ class _SilentReporter(ProgressReporter):
 
 
 @contextmanager
-def ray_files(experiment: ExperimentFolder) -> Iterator[str]:
+def create_ray_folder(experiment: ExperimentFolder) -> Iterator[str]:
     """A folder for Ray Tune's files, on a cluster in the experiment's; removes old ones."""
-    folder = cluster.scratch_folder()
+    folder = cluster.find_scratch_folder()
     if cluster.is_joined() and not experiment.is_remote:
         for stale in experiment.path.glob(f"{_RAY_FILES}*"):
             shutil.rmtree(stale, ignore_errors=True)

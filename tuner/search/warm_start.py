@@ -18,21 +18,21 @@ import numpy as np
 from pydantic import Field, FiniteFloat, TypeAdapter
 
 from tuner.errors import Fault, SpecError, TunerError, UsageError, translate_error
-from tuner.experiment.estimate import curve_of
+from tuner.experiment.estimate import build_curve
 from tuner.experiment.events import ENDED, FAILED
 from tuner.experiment.files import WARM_START, read_json
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.results import Results
-from tuner.experiment.storage import experiment_folders, find_experiment
+from tuner.experiment.storage import find_experiment, find_experiment_folders
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.experiment import COMPLETE_STORAGE, ExperimentSpec
-from tuner.spec.plain_values import flat
+from tuner.spec.plain_values import flatten
 from tuner.spec.settings import MAX_COUNT, FaultsError
 from tuner.spec.space.domains import Domain, Value
 from tuner.spec.space.encoding import Encoding
-from tuner.spec.space.spaces import config_key, walk
+from tuner.spec.space.spaces import compute_config_key, walk
 from tuner.spec.strategies import GridSettings, SearchSettings
-from tuner.wording import amount_of, joined
+from tuner.wording import format_amount, join_names
 
 _MAX_EPOCHS = 1_000_000  # of a trial: later reports are left out
 _Epoch = Annotated[int, Field(gt=0, le=_MAX_EPOCHS)]
@@ -71,19 +71,19 @@ class WarmStart:
         values = {name: value for name, value in asdict(self).items() if value is not None}
         ExperimentFolder(folder).write(WARM_START, values)
 
-    def left_out(self, search: SearchSettings) -> int:
+    def count_skipped(self, search: SearchSettings) -> int:
         """How many configs a `search` that does not learn skips."""
         if not search.skips:
             return 0
-        tried = {config_key(t.config): t.config for t in self.trials if t.tried}
-        return sum(map(search.gives, tried.values()))
+        tried = {compute_config_key(t.config): t.config for t in self.trials if t.tried}
+        return sum(map(search.can_suggest, tried.values()))
 
-    def add_to(self, strategy: Any) -> None:
+    def apply(self, strategy: Any) -> None:
         """Add the trials to a strategy, before its first suggestion."""
         if skip := getattr(strategy, "skip", None):
             skip(trial.config for trial in self.trials if trial.tried)
         if self.portfolio:
-            strategy.begin_with(self.portfolio)
+            strategy.queue_configs(self.portfolio)
         if skip:
             return
         for trial in self.trials:
@@ -98,7 +98,7 @@ class WarmStart:
             )
 
 
-def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
+def build_warm_start(spec: ExperimentSpec) -> WarmStart | None:
     """The warm start that `spec` names, or None.
 
     Values are translated by name, constants fill new hyperparameters, and trials outside of the
@@ -110,29 +110,33 @@ def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
     if isinstance(spec.warm_start, str) and spec.warm_start != COMPLETE_STORAGE:
         results = Results(find_experiment(spec.warm_start, spec.storage))
         match = _Match(spec, results.spec)
-        trials, count = match.trials(results)
+        trials, count = match.match_trials(results)
         used = len(trials)
         verb = "are given"
         if spec.search.skips:
             used = sum(trial.tried for trial in trials)
             verb = "are not tried again"
         note = f"{used} of the {count} finished trials of {results.name} {verb}"
-        warm_start = WarmStart(results.name, trials, (note, *match.notes()))
+        warm_start = WarmStart(results.name, trials, (note, *match.describe_mismatches()))
         matches = bool(trials)
     else:
-        warm_start, matches = _of_several(spec)
+        warm_start, matches = _merge_experiments(spec)
     if not matches and (not spec.search.skips or warm_start.portfolio is not None):
         rule = f"{'; '.join(warm_start.notes)}; warm_start=null begins without them"
         raise SpecError([Fault("warm_start", rule)], "the spec")
     configs = spec.search.trials(None)
-    if spec.search.skips and configs is not None and configs <= warm_start.left_out(spec.search):
+    if (
+        spec.search.skips
+        and configs is not None
+        and configs <= warm_start.count_skipped(spec.search)
+    ):
         name = warm_start.name
         rule = f"all {configs} configs were tried in {name}; warm_start=null tries again"
         raise SpecError([Fault("warm_start", rule)], "the spec")
     return warm_start
 
 
-def _of_several(spec: ExperimentSpec) -> tuple[WarmStart, bool]:
+def _merge_experiments(spec: ExperimentSpec) -> tuple[WarmStart, bool]:
     """The warm start of several experiments, and whether a search can begin with it.
 
     Trials that would be trained the same here count as this search's. Of the other trials the best
@@ -141,19 +145,19 @@ def _of_several(spec: ExperimentSpec) -> tuple[WarmStart, bool]:
     sources: dict[Path, list[tuple[dict[str, Value], float | None]]] = {}
     tried: tuple[WarmTrial, ...] = ()
     notes: list[str] = []
-    for folder in _folders(spec):
+    for folder in _list_folders(spec):
         try:
             results = Results(folder)
             match = _Match(spec, results.spec, fills=True)
-            trials, count = match.trials(results)
+            trials, count = match.match_trials(results)
         except TunerError as error:
             notes.append(f"{folder.name}: left out, {error}")
             continue
         used = f"{folder.name}: {len(trials)} of the {count} finished trials match"
-        notes.append("; ".join([used, *match.changes()]))
+        notes.append("; ".join([used, *match.describe_changes()]))
         objective = spec.objective.model_copy(update={"choose": results.objective.choose})
         scored = [
-            (trial.config, curve_of(trial.values, objective).estimate)
+            (trial.config, build_curve(trial.values, objective).estimate)
             for trial in trials
             if trial.values and not trial.failed
         ]
@@ -162,33 +166,35 @@ def _of_several(spec: ExperimentSpec) -> tuple[WarmStart, bool]:
             tried += tuple(trial for trial in trials if trial.tried)
     if tried:
         verb = "are not tried again" if spec.search.skips else "count as trials of this search"
-        notes.insert(0, f"{amount_of(len(tried), 'trial')} of the same task {verb}")
+        notes.insert(0, f"{format_amount(len(tried), 'trial')} of the same task {verb}")
     portfolio: tuple[dict[str, Value], ...] = ()
     if not isinstance(spec.search, GridSettings):
         from tuner.search.searchers._portfolio import order_leaders  # scipy
 
-        here = {config_key(trial.config) for trial in tried}
+        here = {compute_config_key(trial.config) for trial in tried}
         size = min(_FIRST, math.ceil((spec.search.trials(spec.num_samples) or MAX_COUNT) / 4))
         leaders = order_leaders(
             sources.values(),
             Encoding(spec.search.space),
-            offers=lambda config: config_key(config) not in here and spec.search.gives(config),
+            offers=lambda config: (
+                compute_config_key(config) not in here and spec.search.can_suggest(config)
+            ),
         )
         portfolio = tuple(leaders[:size])
         if portfolio or not tried:
-            first = f"{amount_of(len(portfolio), 'config')} of"
-            notes.insert(0, f"{first} {amount_of(len(sources), 'experiment')} begin the search")
-    names = joined([folder.name for folder in sources]) if sources else COMPLETE_STORAGE
+            first = f"{format_amount(len(portfolio), 'config')} of"
+            notes.insert(0, f"{first} {format_amount(len(sources), 'experiment')} begin the search")
+    names = join_names([folder.name for folder in sources]) if sources else COMPLETE_STORAGE
     warm_start = WarmStart(names, tried, tuple(notes), portfolio)
     return warm_start, bool(sources) or spec.warm_start == COMPLETE_STORAGE
 
 
-def _folders(spec: ExperimentSpec) -> Iterable[Path]:
+def _list_folders(spec: ExperimentSpec) -> Iterable[Path]:
     """The earlier experiments that `spec` names, each once."""
     folders: dict[Path, None] = {}
     for name in [spec.warm_start] if isinstance(spec.warm_start, str) else spec.warm_start or ():
         if name == COMPLETE_STORAGE:
-            others = set(experiment_folders(spec.storage)) - {spec.folder}
+            others = set(find_experiment_folders(spec.storage)) - {spec.folder}
             folders |= dict.fromkeys(sorted(others))
         else:
             folders[find_experiment(name, spec.storage)] = None
@@ -197,12 +203,12 @@ def _folders(spec: ExperimentSpec) -> Iterable[Path]:
 
 def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
     """The warm start in the folder of `spec`, created if missing. Raises UsageError for a damaged
-    file, and as `warm_start_of`.
+    file, and as `build_warm_start`.
     """
     if spec.warm_start is None:
         return None
     path = spec.folder / WARM_START
-    if not os.path.lexists(path) and (made := warm_start_of(spec)):
+    if not os.path.lexists(path) and (made := build_warm_start(spec)):
         made.save(spec.folder)
     encoding = Encoding(spec.search.space)
     with translate_error(UsageError, f"{path} is damaged"):
@@ -230,22 +236,26 @@ class _Match:
         self._filled: dict[str, None] = {}  # hyperparameters, in order
         self._without_value = 0
 
-    def trials(self, results: Results) -> tuple[tuple[WarmTrial, ...], int]:
+    def match_trials(self, results: Results) -> tuple[tuple[WarmTrial, ...], int]:
         """The finished trials that match, and how many have finished."""
         finished = [
             trial
             for trial in results.trials.values()
             if trial.status in ENDED and not (trial.error and trial.error.kind == "node_lost")
         ]
-        matches = tuple(trial for trial in map(self._translated, finished) if trial is not None)
+        matches = tuple(
+            trial for trial in map(self._translate_trial, finished) if trial is not None
+        )
         return matches, len(finished)
 
-    def _translated(self, trial: TrialRecord) -> WarmTrial | None:
+    def _translate_trial(self, trial: TrialRecord) -> WarmTrial | None:
         """The trial in the new space; None if it does not match."""
         objective = self._spec.objective
         known = all(r.metrics.keys() >= set(objective.limited) for r in trial.results)
         every_epoch = objective.model_copy(update={"from_epoch": None})
-        reports = trial.values_within(every_epoch) if known else trial.values(objective.metric)
+        reports = (
+            trial.list_counted_values(every_epoch) if known else trial.list_values(objective.metric)
+        )
         values = tuple(r for r in reports if 0 < r[0] <= _MAX_EPOCHS and math.isfinite(r[1]))
         failed = trial.status == FAILED or (known and trial.is_beyond(every_epoch))
         if not values and not failed:
@@ -266,30 +276,30 @@ class _Match:
         except FaultsError as error:
             self._outside.update(dict.fromkeys((fault.key for fault in error.faults), 1))
             return None
-        tried = trial.status != FAILED and self._trains_alike(trial.config, config)
+        tried = trial.status != FAILED and self._is_same_training(trial.config, config)
         return WarmTrial(trial.trial_id, config, values, failed, tried)
 
-    def _trains_alike(self, old: Mapping[str, Value], new: Mapping[str, Value]) -> bool:
+    def _is_same_training(self, old: Mapping[str, Value], new: Mapping[str, Value]) -> bool:
         """Whether a trial of `new` would be trained here as that of `old` was there."""
         spec = self._spec
         before = self._before
-        there = {**flat(before.training), **flat(old), "data_dir": None}
-        here = {**flat(spec.training), **flat(new), "data_dir": None}
+        there = {**flatten(before.training), **flatten(old), "data_dir": None}
+        here = {**flatten(spec.training), **flatten(new), "data_dir": None}
         same = (before.trainable, before.epochs) == (spec.trainable, spec.epochs)
         has_seeds = isinstance(spec.search, GridSettings) and spec.search.seeds
         return same and there == here and not has_seeds
 
-    def changes(self) -> Iterator[str]:
+    def describe_changes(self) -> Iterator[str]:
         """A line for each reason to leave trials out, and each value that was filled in."""
         for name in self._filled:
             yield f"{name}: was not searched there, gets the middle of its domain"
         for path, count in self._outside.items():
-            yield f"{path}: does not fit in {amount_of(count, 'trial')}, left out"
+            yield f"{path}: does not fit in {format_amount(count, 'trial')}, left out"
         if self._without_value:
             metric = self._spec.objective.metric
             yield f"{self._without_value} without a value of {metric!r}, left out"
 
-    def notes(self) -> Iterator[str]:
+    def describe_mismatches(self) -> Iterator[str]:
         """A line for each hyperparameter and constant that did not match."""
         spec = self._spec
         before = self._before
@@ -299,7 +309,7 @@ class _Match:
         )
         for name in sorted(old ^ new):
             yield f"{name}: {'is not searched here' if name in old else 'was not searched there'}"
-        yield from self.changes()
+        yield from self.describe_changes()
         searched = {*before.search.space, *self._space}
         was, now = (
             {

@@ -61,17 +61,19 @@ class Json(Response):
         return json.dumps(content, separators=(",", ":")).encode("ascii")
 
 
-def refusal(status: int, reason: str, *, headers: Mapping[str, str] | None = None) -> Response:
+def build_refusal(
+    status: int, reason: str, *, headers: Mapping[str, str] | None = None
+) -> Response:
     return Json({"error": reason}, status_code=status, headers=headers)
 
 
 def is_loopback(host: str) -> bool:
     """Whether a server that listens on `host` can be reached from this machine only."""
-    address = _address(host)
+    address = _parse_address(host)
     return host.lower() == "localhost" or (address is not None and address.is_loopback)
 
 
-def names_of(host: str) -> frozenset[str]:
+def list_host_names(host: str) -> frozenset[str]:
     """The host names, beside IP addresses, of a server that listens on `host`."""
     if is_loopback(host):
         return frozenset({"localhost"})
@@ -93,47 +95,51 @@ class Access:
         """The name of its cookie. Browsers send cookies to all ports of a host."""
         return f"tuner_{self.port}"
 
-    def names_this_server(self, host: str) -> bool:
+    def is_this_server(self, host: str) -> bool:
         """Whether the header Host names this server.
 
         Any IP address does. A page of another site that resolves to this machine sends its own name
         (DNS rebinding). The port may be that of an ssh tunnel.
         """
-        name = _name_in(host)
-        return name is not None and (name in self.names or _address(name) is not None)
+        name = _parse_host(host)
+        return name is not None and (name in self.names or _parse_address(name) is not None)
 
     def is_token(self, text: str) -> bool:
         return hmac.compare_digest(text.encode("utf-8", "replace"), self.token.encode())
 
-    def entered(self, request: HTTPConnection) -> Response | None:
+    def accept_token(self, request: HTTPConnection) -> Response | None:
         """The answer to a URL with ?token=: cookie and redirect, or a refusal. Else None."""
         token = request.query_params.get("token")
         if token is None:
             return None
         if not self.is_token(token):
-            return refusal(401, "the token is not that of this server: open the URL that it prints")
+            return build_refusal(
+                401, "the token is not that of this server: open the URL that it prints"
+            )
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(
             self.cookie, self.token, path="/", secure=self.is_tls, httponly=True, samesite="strict"
         )
         return answer
 
-    def refusal(self, request: HTTPConnection) -> Response | None:
+    def check_request(self, request: HTTPConnection) -> Response | None:
         headers = request.headers
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         has_bearer = scheme.lower() == "bearer"
         token = bearer.strip() if has_bearer else request.cookies.get(self.cookie, "")
         if not self.is_token(token):
-            return refusal(401, "the token is missing: open the URL that `tuner serve` prints")
+            return build_refusal(
+                401, "the token is missing: open the URL that `tuner serve` prints"
+            )
         if has_bearer:
             return None
         # Browsers send the cookie with every request, also with those of pages of other origins
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return refusal(403, "requested by a page of another origin")
+            return build_refusal(403, "requested by a page of another origin")
         origin = f"{'https' if self.is_tls else 'http'}://{headers.get('host', '')}"
         is_same_origin = headers.get("origin", "").lower() == origin.lower()
         if request.scope["method"] not in _READING and not is_same_origin:
-            return refusal(403, "only this server's own page may request a change")
+            return build_refusal(403, "only this server's own page may request a change")
         return None
 
 
@@ -158,28 +164,30 @@ class Guard:
 
         # Bodies are JSON, though clients such as Python's urllib call them forms
         MutableHeaders(scope=scope)["content-type"] = "application/json"
-        answer = self._refusal(HTTPConnection(scope)) or self._app
+        answer = self._check_request(HTTPConnection(scope)) or self._app
         await answer(scope, receive, send_guarded)
 
-    def _refusal(self, request: HTTPConnection) -> Response | None:
+    def _check_request(self, request: HTTPConnection) -> Response | None:
         """The answer to a request that does not reach the application."""
         path = request.scope["path"]
-        if not self._access.names_this_server(request.headers.get("host", "")):
-            return refusal(400, "this server has another name")
-        if path == "/" and (entered := self._access.entered(request)):
+        if not self._access.is_this_server(request.headers.get("host", "")):
+            return build_refusal(400, "this server has another name")
+        if path == "/" and (entered := self._access.accept_token(request)):
             return entered
-        if path.startswith(("/api", "/mcp")) and (refused := self._access.refusal(request)):
+        if path.startswith(("/api", "/mcp")) and (refused := self._access.check_request(request)):
             return refused
         if request.scope["method"] in _READING:
             return None
         size = request.headers.get("content-length", "0")
         if not size.isdecimal() or "transfer-encoding" in request.headers:
-            return refusal(411, "a request with a body needs Content-Length")
+            return build_refusal(411, "a request with a body needs Content-Length")
         is_too_large = len(size) > len(str(MAX_BODY_BYTES)) or int(size) > MAX_BODY_BYTES
-        return refusal(413, f"a body may have {MAX_BODY_BYTES} bytes") if is_too_large else None
+        return (
+            build_refusal(413, f"a body may have {MAX_BODY_BYTES} bytes") if is_too_large else None
+        )
 
 
-def _name_in(host: str) -> str | None:
+def _parse_host(host: str) -> str | None:
     """The name, without port and brackets, in a header Host; None for an invalid header."""
     try:
         parts = urlsplit(f"//{host}")
@@ -188,14 +196,14 @@ def _name_in(host: str) -> str | None:
         return None
 
 
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:
         return None
 
 
-def token_of() -> str:
+def choose_token() -> str:
     """The token of the environment, else a new one.
 
     The variable is removed, so that no child process gets it. Raises UsageError, without the token,

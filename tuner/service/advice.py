@@ -19,7 +19,7 @@ from tuner.experiment.results.results import Results
 from tuner.service.access import Json
 from tuner.service.api import BROWSER, Opened
 from tuner.service.new_searches import run_tuner
-from tuner.wording import program
+from tuner.wording import find_program
 
 _EVERY_S = 30.0  # between two computations, at least
 _SHARE = 0.02  # of a core that they take, at most
@@ -143,7 +143,7 @@ def follow(
         rule = "must be of a finding of this experiment, and one that a button runs"
         raise UsageError(f"command: {rule}, got {command!r}")
     if offer.request:
-        control.request(results.files, offer.request, by=BROWSER)
+        control.send_request(results.files, offer.request, by=BROWSER)
         return Json({"done": f"asked for: {offer.title}"}, status_code=201)
     options = ["--storage", latest.storage] if latest.storage else []
     name = run_tuner("queue", "add", "--user", BROWSER, *options, *offer.arguments).strip()
@@ -157,7 +157,7 @@ def find_offer(command: str, results: Results) -> Offer | None:
         return _offer_trials(arguments, results)
     if tool != "tuner" or verb != "run" or "--dry-run" in arguments:
         return None
-    text = f"The queue gets: {command}. It runs as soon as `{program()} queue run` has room."
+    text = f"The queue gets: {command}. It runs as soon as `{find_program()} queue run` has room."
     return Offer("Add to the queue", text, arguments=tuple(arguments))
 
 
@@ -170,5 +170,5 @@ def _offer_trials(arguments: Sequence[str], results: Results) -> Offer | None:
     if total <= planned:
         return None
     text = f"This search runs {total} trials in all, in place of {planned}."
-    request = control.control_of("num-samples", total)
+    request = control.build_control("num-samples", total)
     return Offer(f"Run {total} trials", text, request)

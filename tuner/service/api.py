@@ -28,21 +28,21 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.experiment import control
-from tuner.experiment.files import inside, open_plain
+from tuner.experiment.files import open_plain, resolve_path
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results import listing
-from tuner.experiment.results.confirmation import best_json, show_json
-from tuner.experiment.results.listing import arranged, arranged_trials, trial_json
+from tuner.experiment.results.confirmation import describe_best, show_json
+from tuner.experiment.results.listing import describe_trial, select_rows, select_trial_rows
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import check
 from tuner.experiment.trials import TrialRecord
-from tuner.reporting.experiment_text import control_text, request_line
+from tuner.reporting.experiment_text import format_control, format_dated_request
 from tuner.reporting.figures import Section, draw_section
 from tuner.reporting.figures.best import By
 from tuner.reporting.figures.data import FigureData
-from tuner.service.access import REPORT_POLICY, Json, refusal
+from tuner.service.access import REPORT_POLICY, Json, build_refusal
 from tuner.service.watch import Experiments, Followed, UnknownNameError
-from tuner.wording import printable_lines
+from tuner.wording import clean_lines
 
 BROWSER = "browser"  # the user who requests controls
 RETRY_S = "2"  # after which a client may ask a closed search again, which opens it
@@ -54,19 +54,19 @@ _MAKING = threading.Lock()  # a report takes seconds, and memory
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 
 
-async def _experiments(request: Request) -> Experiments:
+async def _find_experiments(request: Request) -> Experiments:
     experiments: Experiments = request.app.state.experiments
     return experiments
 
 
-All = Annotated[Experiments, Depends(_experiments)]
+All = Annotated[Experiments, Depends(_find_experiments)]
 
 
-def _opened(name: str, experiments: All) -> Followed:
-    return experiments.opened(name)
+def _open_experiment(name: str, experiments: All) -> Followed:
+    return experiments.open_experiment(name)
 
 
-Opened = Annotated[Followed, Depends(_opened)]
+Opened = Annotated[Followed, Depends(_open_experiment)]
 Where = Annotated[str | None, Query(description="an expression that chooses rows")]
 Sort = Annotated[str | None, Query(description="a column to sort by")]
 Top = Annotated[int | None, Query(ge=1, description="the best ones alone, so many")]
@@ -85,7 +85,12 @@ def experiments(
 ) -> Response:
     """Every experiment of the storage, oldest first: `tuner ls --json`."""
     matches = listing.find(
-        all_experiments.all(), where=where, tag=tag, strategy=strategy, sort=sort, reverse=reverse
+        all_experiments.list_experiments(),
+        where=where,
+        tag=tag,
+        strategy=strategy,
+        sort=sort,
+        reverse=reverse,
     )
     return Json([experiment.as_dict() for experiment in matches])
 
@@ -106,7 +111,7 @@ def best(
 ) -> Response:
     """The best trials, best first: `tuner best --top K --json`."""
     with results.lock:
-        return Json(best_json(results, top=top, metric=metric, mode=mode))
+        return Json(describe_best(results, top=top, metric=metric, mode=mode))
 
 
 class Chosen(NamedTuple):
@@ -126,8 +131,8 @@ def choose_rows(
     top: Top = None,
 ) -> Chosen:
     with results.lock:
-        rows = results.rows()
-        matches = arranged_trials(rows, where=where, sort=sort, reverse=reverse)
+        rows = results.list_rows()
+        matches = select_trial_rows(rows, where=where, sort=sort, reverse=reverse)
         order = [*choose_trials(results, matches, top)]
     return Chosen([rows[number] for number in order[offset:][:limit]], len(order))
 
@@ -145,7 +150,7 @@ def trials(chosen: ChosenRows) -> Response:
 def trial(results: Opened, trial_id: str) -> Response:
     """One trial with its reports: `tuner trials --trial ID --json`."""
     with results.lock:
-        return Json(trial_json(results, results.trial(trial_id)))
+        return Json(describe_trial(results, results.trial(trial_id)))
 
 
 @router.get("/{name}/trials/{trial_id}/log", response_class=PlainTextResponse)
@@ -153,7 +158,7 @@ def log(results: Opened, trial_id: str) -> Response:
     """The end of a trial's output, as plain text."""
     with results.lock:
         trial = results.trial(trial_id)
-    return PlainTextResponse(log_of(results, trial))
+    return PlainTextResponse(read_log(results, trial))
 
 
 @router.get("/{name}/figures")
@@ -167,7 +172,7 @@ def figures(
 ) -> Response:
     """The figures of the trials that are chosen, as descriptions for plotly.js."""
     with results.lock:
-        return Json(figures_json(results, section, where=where, top=top, by=by, metric=metric))
+        return Json(describe_figures(results, section, where=where, top=top, by=by, metric=metric))
 
 
 @router.get("/{name}/spec")
@@ -179,21 +184,21 @@ def spec(results: Opened) -> Response:
 @router.get("/{name}/report", response_class=HTMLResponse)
 def report(all_experiments: All, name: str) -> Response:
     """The report, as `tuner report` writes it; its scripts run in an origin of their own."""
-    page = report_of(all_experiments.folder(name))
+    page = render_report(all_experiments.find_folder(name))
     return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
 
 
 @router.get("/{name}/control")
 def controls(results: Opened) -> Response:
     """The controls that were requested of the search, oldest first, with the driver's answers."""
-    requests = control.requested(results.files)
+    requests = control.read_requests(results.files)
     by_id = {request.id: request.model_dump(mode="json") for request in requests}
     with results.lock:
         by_id |= {answer.id: answer.as_dict() for answer in results.history.steered.answers}
     in_order = [by_id[request_id] for request_id in sorted(by_id)]
     return Json(
         [
-            {**each, "text": control_text(each["control"]), "line": request_line(each)}
+            {**each, "text": format_control(each["control"]), "line": format_dated_request(each)}
             for each in in_order
         ]
     )
@@ -202,7 +207,7 @@ def controls(results: Opened) -> Response:
 @router.post("/{name}/control", status_code=202)
 def ask(results: Opened, requested: RequestedControl) -> Response:
     """Ask the driver for a control: `tuner control`. Answers with the id of the request."""
-    request_id = control.request(results.files, requested, by=BROWSER)
+    request_id = control.send_request(results.files, requested, by=BROWSER)
     return Json({"id": request_id}, status_code=202)
 
 
@@ -217,16 +222,16 @@ _STATUSES = {
 }
 
 
-def _error_answer(request: Request, error: Exception) -> Response:
+def _render_error(request: Request, error: Exception) -> Response:
     """The message of a TunerError, or of a storage's OSError."""
     # Below ask-tell this process drives: what fails there is not the request
     kinds = {ExperimentError: 503, **_STATUSES} if "/ask-tell/" in request.url.path else _STATUSES
     status = next((code for kind, code in kinds.items() if isinstance(error, kind)), 500)
     headers = {"Retry-After": RETRY_S} if isinstance(error, SearchClosedError) else {}
-    return refusal(status, str(error), headers=headers)
+    return build_refusal(status, str(error), headers=headers)
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
+async def _render_faults(request: Request, error: Exception) -> Response:
     """The faults of parameters and body, in one line."""
     assert isinstance(error, RequestValidationError)
     faults = (
@@ -234,23 +239,23 @@ async def _invalid(request: Request, error: Exception) -> Response:
         + fault["msg"].removeprefix("Value error, ")
         for fault in error.errors()
     )
-    return refusal(400, "; ".join(faults))
+    return build_refusal(400, "; ".join(faults))
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
+async def _render_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return refusal(error.status_code, str(error.detail), headers=error.headers)
+    return build_refusal(error.status_code, str(error.detail), headers=error.headers)
 
 
 ERRORS: dict[int | type[Exception], Any] = {
-    TunerError: _error_answer,
-    OSError: _error_answer,
-    RequestValidationError: _invalid,
-    HTTPException: _http_error,
+    TunerError: _render_error,
+    OSError: _render_error,
+    RequestValidationError: _render_faults,
+    HTTPException: _render_http_error,
 }
 
 
-def figures_json(
+def describe_figures(
     results: Followed,
     sections: Sequence[Section],
     *,
@@ -266,7 +271,7 @@ def figures_json(
     metrics = results.metrics
     if metric is not None:
         check("metric", metric, [results.metric, *metrics])
-    chosen = choose_trials(results, arranged(results.rows(), where=where), top)
+    chosen = choose_trials(results, select_rows(results.list_rows(), where=where), top)
     trials = {trial_id: results.trials[trial_id] for trial_id in chosen.values()}
     data = FigureData(results, trials)
     drawn = [
@@ -279,7 +284,7 @@ def figures_json(
 
 def choose_trials(results: Followed, order: Sequence[int], top: int | None) -> dict[int, str]:
     """The ids of the rows in `order`, or of the best `top` of them, by the number of the row."""
-    rows = results.rows()
+    rows = results.list_rows()
     ids = {number: rows[number]["trial_id"] for number in order}
     if top is None:
         return ids
@@ -289,7 +294,7 @@ def choose_trials(results: Followed, order: Sequence[int], top: int | None) -> d
     return {number: trial_id for number, trial_id in ids.items() if trial_id in best}
 
 
-def log_of(results: Results, trial: TrialRecord, *, most: int = _MAX_LOG_BYTES) -> str:
+def read_log(results: Results, trial: TrialRecord, *, most: int = _MAX_LOG_BYTES) -> str:
     """The last lines of a trial's output, or "".
 
     Colours are removed, and progress bars show their last state. Only a plain file in the
@@ -297,7 +302,7 @@ def log_of(results: Results, trial: TrialRecord, *, most: int = _MAX_LOG_BYTES) 
     """
     path = results.log_path(trial)
     try:
-        path = inside(results.folder, path.relative_to(results.folder).as_posix())
+        path = resolve_path(results.folder, path.relative_to(results.folder).as_posix())
         with os.fdopen(open_plain(path), "rb") as file:
             start = max(0, os.fstat(file.fileno()).st_size - most)
             file.seek(start)
@@ -308,18 +313,18 @@ def log_of(results: Results, trial: TrialRecord, *, most: int = _MAX_LOG_BYTES) 
         data = b"...\n" + data.partition(b"\n")[2]
     text = _COLOURS.sub("", data.decode(errors="replace"))
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return printable_lines("\n".join(lines))
+    return clean_lines("\n".join(lines))
 
 
-def report_of(folder: Path) -> str:
+def render_report(folder: Path) -> str:
     """The report of the experiment in `folder`, as `tuner report` writes it; the last are kept."""
     with _MAKING:
-        return _report(folder, ExperimentFolder(folder).mark())
+        return _report(folder, ExperimentFolder(folder).compute_fingerprint())
 
 
 @lru_cache(_MAX_REPORTS)
 def _report(folder: Path, mark: Hashable) -> str:
-    from tuner.reporting.html import report_page
+    from tuner.reporting.html import render_report_page
     from tuner.reporting.report import Report
 
-    return report_page(Report(Results(folder)), images=False)
+    return render_report_page(Report(Results(folder)), images=False)

@@ -32,10 +32,17 @@ from tuner import process
 from tuner.errors import TunerError, UsageError, translate_error
 from tuner.experiment.results.confirmation import show_json
 from tuner.experiment.verbs import VERBS
-from tuner.places import default_storage
+from tuner.places import find_default_storage
 from tuner.service import advice, api, ask_tell, new_searches, views
-from tuner.service.access import Access, Guard, is_loopback, names_of, refusal, token_of
-from tuner.service.views import view_experiment
+from tuner.service.access import (
+    Access,
+    Guard,
+    build_refusal,
+    choose_token,
+    is_loopback,
+    list_host_names,
+)
+from tuner.service.views import describe_experiment
 from tuner.service.watch import Experiments
 
 _WEEK_S = 7 * 24 * 3600
@@ -44,12 +51,12 @@ _GRACE_S = 2  # for answers that are being sent when the server ends
 _MOST_CONNECTIONS = 512  # at a time; others get 503
 
 
-def application(
+def create_application(
     storage: str | None, access: Access, *, agents: Mapping[str, float] | None = None
 ) -> FastAPI:
     """The server of a storage. `state.live` ends its streams. agents: limits; None: no MCP."""
     live = Live(Experiments(storage))
-    routes: list[BaseRoute] = [Route("/verbs.js", _verbs), Route("/plotly.js", _plotly)]
+    routes: list[BaseRoute] = [Route("/verbs.js", _serve_verbs), Route("/plotly.js", _serve_plotly)]
     answering: Callable[[], Any] = nullcontext
     if agents is not None:
         from tuner.service import mcp  # takes 0.4 s
@@ -58,7 +65,7 @@ def application(
         routes += more
 
     @asynccontextmanager
-    async def looking(app: FastAPI) -> AsyncIterator[None]:
+    async def watch_storage(app: FastAPI) -> AsyncIterator[None]:
         task = asyncio.create_task(live.run())
         try:
             async with answering():
@@ -78,7 +85,7 @@ def application(
         middleware=[Middleware(Guard, access=access), Middleware(AnswerAtTheEnd)],
         exception_handlers=api.ERRORS,
         responses={"default": {"description": 'refused: {"error": REASON}'}},
-        lifespan=looking,
+        lifespan=watch_storage,
     )
     app.include_router(api.router)
     app.include_router(views.router)
@@ -91,7 +98,7 @@ def application(
     app.state.experiments = live.experiments
     app.state.storage = storage
     app.state.advice = advice.Advice(storage)
-    app.state.searches = ask_tell.Searches(storage or default_storage())
+    app.state.searches = ask_tell.Searches(storage or find_default_storage())
     return app
 
 
@@ -119,16 +126,18 @@ class AnswerAtTheEnd:
             if has_begun or scope["type"] != "http":
                 raise
             again = {"Retry-After": api.RETRY_S}
-            await refusal(503, "the server ends: ask again", headers=again)(scope, receive, send)
+            await build_refusal(503, "the server ends: ask again", headers=again)(
+                scope, receive, send
+            )
 
 
-async def _verbs(request: Request) -> Response:
+async def _serve_verbs(request: Request) -> Response:
     """The verbs of `tuner control`, as a module for the page's script."""
     verbs = json.dumps([verb._asdict() for verb in VERBS.values()])
     return Response(f"export default {verbs};\n", media_type="text/javascript")
 
 
-async def _plotly(request: Request) -> Response:
+async def _serve_plotly(request: Request) -> Response:
     path = distribution("plotly").locate_file("plotly/package_data/plotly.min.js")
     headers = {"Cache-Control": f"max-age={_WEEK_S}"}
     return FileResponse(str(path), media_type="text/javascript", headers=headers)
@@ -148,16 +157,16 @@ class Live:
         """Look until cancelled."""
         while True:
             before = self.experiments.version
-            is_more = await run_in_threadpool(self.experiments.look)
+            is_more = await run_in_threadpool(self.experiments.refresh)
             if self.experiments.version != before:
-                self._wake()
+                self._notify_listeners()
             if not is_more:
                 await asyncio.sleep(self.experiments.pace.running)
                 await self._has_listeners.wait()
 
     async def close(self) -> None:
         self._is_over = True
-        self._wake()
+        self._notify_listeners()
 
     async def stream(self, experiment: str | None = None) -> StreamingResponse:
         """Server-sent events: `experiments` that changed, and the requested `experiment`.
@@ -166,10 +175,10 @@ class Live:
         `show --json` has it, with its `view`, or has an `error` if it cannot be read.
         """
         headers = {"X-Accel-Buffering": "no"}
-        events = self._events(experiment)
+        events = self._yield_events(experiment)
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
-    async def _events(self, name: str | None) -> AsyncIterator[str]:
+    async def _yield_events(self, name: str | None) -> AsyncIterator[str]:
         self._listeners += 1
         self._has_listeners.set()
         seen = 0
@@ -178,12 +187,12 @@ class Live:
             while not self._is_over:
                 version = self.experiments.version
                 if version != seen:
-                    yield _event("experiments", self.experiments.since(seen))
+                    yield _format_event("experiments", self.experiments.list_changes(seen))
                     seen = version
                 if name is not None and seen:
-                    now, stands = await run_in_threadpool(self._shown, name, opened)
+                    now, stands = await run_in_threadpool(self._describe_experiment, name, opened)
                     if now != opened:
-                        yield _event("experiment", stands)
+                        yield _format_event("experiment", stands)
                         opened = now
                 if not await self._wait(seen):
                     yield ": beat\n\n"
@@ -192,15 +201,15 @@ class Live:
             if not self._listeners:
                 self._has_listeners.clear()
 
-    def _shown(self, name: str, seen: int) -> tuple[int, dict[str, Any]]:
+    def _describe_experiment(self, name: str, seen: int) -> tuple[int, dict[str, Any]]:
         """An experiment's version, and unless it is `seen`, how it stands."""
         try:
-            results = self.experiments.opened(name)
+            results = self.experiments.open_experiment(name)
             with results.lock:
                 same = results.version == seen
                 if same:
                     return seen, {}
-                return results.version, {**show_json(results), "view": view_experiment(results)}
+                return results.version, {**show_json(results), "view": describe_experiment(results)}
         except (TunerError, OSError) as error:
             return -2, {"name": name, "error": str(error)}
 
@@ -214,13 +223,13 @@ class Live:
             return True
         return False
 
-    def _wake(self) -> None:
+    def _notify_listeners(self) -> None:
         news = self._news
         self._news = asyncio.Event()
         news.set()
 
 
-def _event(kind: str, data: dict[str, Any]) -> str:
+def _format_event(kind: str, data: dict[str, Any]) -> str:
     return f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n"
 
 
@@ -264,12 +273,12 @@ def serve(
     """
     is_tls = check_pair(cert, key)
     check_host(host, is_tls=is_tls, is_insecure=is_insecure)
-    token = token_of()
-    listening = _listening(host, port)
+    token = choose_token()
+    listening = _open_socket(host, port)
     port = listening.getsockname()[1]
-    access = Access(token, names_of(host), port, is_tls)
+    access = Access(token, list_host_names(host), port, is_tls)
     config = uvicorn.Config(
-        app := application(storage, access, agents=agents),
+        app := create_application(storage, access, agents=agents),
         http=_Connection,
         limit_concurrency=_MOST_CONNECTIONS,
         ssl_certfile=cert,
@@ -300,11 +309,11 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_head()
+        self._wait_for_head()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._await_head()
+        self._wait_for_head()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -312,18 +321,18 @@ class _Connection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._forget_stall()
+        self._cancel_stall()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._forget_stall()
+        self._cancel_stall()
         super().connection_lost(exc)
 
-    def _forget_stall(self) -> None:
+    def _cancel_stall(self) -> None:
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
 
-    def _await_head(self) -> None:
+    def _wait_for_head(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = self.loop.call_later(self.limit_s, self._close_without_head)
@@ -349,7 +358,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        with process.handled(lambda number, frame: self.handle_exit(number, None)):
+        with process.catch_signals(lambda number, frame: self.handle_exit(number, None)):
             yield
 
     def handle_exit(self, sig: int, frame: object) -> None:
@@ -365,7 +374,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _open_socket(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)

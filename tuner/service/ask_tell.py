@@ -25,12 +25,12 @@ from tuner.errors import (
     TunerError,
     UsageError,
 )
-from tuner.experiment.storage import find_experiment, storage_folder
+from tuner.experiment.storage import find_experiment, resolve_storage
 from tuner.service.access import Json
 from tuner.service.watch import UnknownNameError
-from tuner.spec.code import ELSEWHERE, code_of, settings_in
+from tuner.spec.code import ELSEWHERE, find_code, list_trial_sections
 from tuner.spec.experiment import COMPLETE_STORAGE, ExperimentSpec, is_name
-from tuner.spec.plain_values import fault_of_values
+from tuner.spec.plain_values import find_value_fault
 from tuner.spec.settings import Settings
 
 if TYPE_CHECKING:
@@ -87,26 +87,26 @@ class Searches:
         if not spec.is_elsewhere:
             raise UsageError(f"trainable: must be {ELSEWHERE!r}, or left out")
         with self._opening, suppress(NameTakenError):
-            self._refuse_at_end(spec.name)
+            self._check_not_ending(spec.name)
             if spec.name not in self._open:
                 self._open[spec.name] = AskTell(spec).__enter__()
                 return spec.name, True
-        existing = self.of(spec.name).spec
+        existing = self.open_search(spec.name).spec
         if existing.model_copy(update={"storage": spec.storage}) != spec:
             raise NameTakenError(f"experiment {spec.name!r} exists, and has another spec")
         return spec.name, False
 
-    def of(self, name: str) -> AskTell:
+    def open_search(self, name: str) -> AskTell:
         """The search of an experiment. Raises UsageError if it cannot be driven here."""
         if (search := self._open.get(name)) and not search.error:
             return search
         from tuner.search.ask_tell import AskTell
 
-        folder = storage_folder(self._storage) / name
+        folder = resolve_storage(self._storage) / name
         if name != folder.name or name.startswith((".", "~")):
             raise UnknownNameError(f"no experiment {name[:100]!r}")
         with self._opening:
-            self._refuse_at_end(name)
+            self._check_not_ending(name)
             if (search := self._open.get(name)) is None or search.error:
                 try:
                     existing = find_experiment(name, self._storage)
@@ -117,9 +117,9 @@ class Searches:
                 search = self._open[name] = AskTell(folder).__enter__()
             return search
 
-    def with_trial(self, name: str, trial_id: str) -> AskTell:
+    def open_trial_search(self, name: str, trial_id: str) -> AskTell:
         """The search of `name`. Raises UnknownNameError if it has no such trial."""
-        search = self.of(name)
+        search = self.open_search(name)
         try:
             search.trial(trial_id)
         except UsageError as error:
@@ -133,7 +133,7 @@ class Searches:
             if search is not None:
                 search.__exit__(None, None, None)
 
-    def _refuse_at_end(self, name: str) -> None:
+    def _check_not_ending(self, name: str) -> None:
         """Raise SearchClosedError if no search is opened any more. Within `_opening`."""
         if self._is_ending:
             raise SearchClosedError(f"{name} is closed, as the server ends: ask again in a while")
@@ -149,11 +149,11 @@ class Searches:
 
 def check_remote(raw: Mapping[str, Any]) -> None:
     """Raise UsageError for a spec over HTTP that names code, or what is for the server's user."""
-    if fault := fault_of_values(raw):
+    if fault := find_value_fault(raw):
         raise UsageError(f"the spec {fault}")
     refused = [key for key in raw if key in ExperimentSpec.model_fields.keys() - SETTABLE]
     if raw.get("trainable") != ELSEWHERE:  # whose settings mean nothing here
-        for section, values in settings_in(raw):
+        for section, values in list_trial_sections(raw):
             refused += [f"{section}.{name}" for name in sorted(_PATHS & values.keys())]
     if refused:
         raise UsageError("\n".join(f"{key}: is the server's own; leave it out" for key in refused))
@@ -163,7 +163,7 @@ def check_remote(raw: Mapping[str, Any]) -> None:
             raise UsageError(
                 str(Fault("warm_start", "must be a name in the server's storage", name))
             )
-    if code := code_of(raw):
+    if code := find_code(raw):
         keys = ", ".join(f"{each.key} ({each.path})" for each in code)
         raise UsageError(f"a spec that comes over HTTP must not name code: {keys}")
 
@@ -188,12 +188,12 @@ class Failure(Settings):
     kind: str | None = Field("exception", json_schema_extra={"enum": list(FAILURE_KINDS)})
 
 
-async def _searches(request: Request) -> Searches:
+async def _find_searches(request: Request) -> Searches:
     searches: Searches = request.app.state.searches
     return searches
 
 
-All = Annotated[Searches, Depends(_searches)]
+All = Annotated[Searches, Depends(_find_searches)]
 
 
 @router.post("/")
@@ -206,7 +206,7 @@ def create(searches: All, spec: Annotated[dict[str, Any], Body()]) -> Response:
 @router.post("/{name}/suggest")
 def suggest(searches: All, name: str, body: Client | None = None) -> Response:
     """Ask for a trial to run. If `trial` is null, ask again in a while, unless it has `ended`."""
-    search = searches.of(name)
+    search = searches.open_search(name)
     suggestion = search.suggest(body.client if body else None)
     trial = suggestion and asdict(suggestion)
     return Json({"trial": trial, "ended": trial is None and search.ended})
@@ -215,25 +215,25 @@ def suggest(searches: All, name: str, body: Client | None = None) -> Response:
 @router.post("/{name}/trials/{trial_id}/report")
 def report(searches: All, name: str, trial_id: str, body: Report) -> Response:
     """Report the metrics of an epoch. Repeating a report does no harm."""
-    search = searches.with_trial(name, trial_id)
-    return _state(search, trial_id, search.report(trial_id, body.epoch, body.metrics))
+    search = searches.open_trial_search(name, trial_id)
+    return _render_state(search, trial_id, search.report(trial_id, body.epoch, body.metrics))
 
 
 @router.get("/{name}/trials/{trial_id}/should-stop")
 @router.post("/{name}/trials/{trial_id}/should-stop")
 def should_stop(searches: All, name: str, trial_id: str) -> Response:
     """Ask whether a trial has ended and should stop."""
-    search = searches.with_trial(name, trial_id)
-    return _state(search, trial_id, search.should_stop(trial_id))
+    search = searches.open_trial_search(name, trial_id)
+    return _render_state(search, trial_id, search.should_stop(trial_id))
 
 
 @router.post("/{name}/trials/{trial_id}/complete")
 def complete(searches: All, name: str, trial_id: str, body: Failure | None = None) -> Response:
     """End a trial: at its end, or with a failure in words, of a kind."""
-    search = searches.with_trial(name, trial_id)
+    search = searches.open_trial_search(name, trial_id)
     how = body or Failure()
     search.complete(trial_id, failure=how.failure, kind=how.kind or "exception")
-    return _state(search, trial_id, True)
+    return _render_state(search, trial_id, True)
 
 
 @router.post("/{name}/close")
@@ -245,5 +245,5 @@ def close(searches: All, name: str) -> Response:
     return Json({})
 
 
-def _state(search: AskTell, trial_id: str, should_stop: bool) -> Response:
+def _render_state(search: AskTell, trial_id: str, should_stop: bool) -> Response:
     return Json({"should_stop": should_stop, "status": search.trial(trial_id).status})

@@ -23,15 +23,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tuner.errors import TunerError, UsageError, unknown
-from tuner.experiment.control import control_of, request
+from tuner.errors import TunerError, UsageError, build_unknown_fault
+from tuner.experiment.control import build_control, send_request
 from tuner.experiment.verbs import VERBS
-from tuner.places import default_storage
+from tuner.places import find_default_storage
 from tuner.service import access, api
 from tuner.service.advice import compute_findings
 from tuner.service.new_searches import plan_of
-from tuner.service.queue.entries import Queue, entry_of
-from tuner.service.queue.searches import spec_of
+from tuner.service.queue.entries import Queue, build_entry
+from tuner.service.queue.searches import build_entry_spec
 from tuner.service.watch import Experiments
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
@@ -68,66 +68,70 @@ class Tools:
         self._storage = storage
         self._experiments = experiments
         self._limits = limits
-        self._queue = Queue(storage or default_storage())
+        self._queue = Queue(storage or find_default_storage())
         self._adding = threading.Lock()
 
     def list_experiments(self, where: Text = None, limit: Limit = 10) -> str:
         """The latest experiments. where: an expression over their keys, as status == 'running'."""
         rows = json.loads(bytes(api.experiments(self._experiments, where=where).body))
-        return _answer({"matches": len(rows), "experiments": rows[::-1][:limit]}, limit > _SHORT)
+        return _format_answer(
+            {"matches": len(rows), "experiments": rows[::-1][:limit]}, limit > _SHORT
+        )
 
     def show(self, name: str, trial_id: Text = None, full: Full = False) -> str:
         """The status, best trial and controls of an experiment; or a trial with its reports."""
-        results = self._experiments.opened(name)
+        results = self._experiments.open_experiment(name)
         answer = api.trial(results, trial_id) if trial_id else api.experiment(results)
-        return _answer(json.loads(bytes(answer.body)), full)
+        return _format_answer(json.loads(bytes(answer.body)), full)
 
     def trials(self, name: str, where: Text = None, sort: Text = None, limit: Limit = 10) -> str:
         """The trials of an experiment. where: an expression over their keys; sort: KEY or -KEY."""
-        results = self._experiments.opened(name)
+        results = self._experiments.open_experiment(name)
         key = (sort or "").removeprefix("-") or None
         chosen = api.choose_rows(results, where, key, sort != key, limit)
-        return _answer({"matches": chosen.total, "trials": chosen.rows}, limit > _SHORT)
+        return _format_answer({"matches": chosen.total, "trials": chosen.rows}, limit > _SHORT)
 
     def advise(self, name: str, full: Full = False) -> str:
         """What to change after a search, with evidence and the command to run next."""
-        experiment = self._experiments.opened(name).name
-        return _answer({"findings": compute_findings(experiment, self._storage)}, full)
+        experiment = self._experiments.open_experiment(name).name
+        return _format_answer({"findings": compute_findings(experiment, self._storage)}, full)
 
     def validate(self, experiment: Experiment, settings: Settings = (), full: Full = False) -> str:
         """Check a spec: its faults, or the trials, data and time that it takes. Starts nothing."""
-        return _answer(plan_of(experiment, settings, self._storage), full)
+        return _format_answer(plan_of(experiment, settings, self._storage), full)
 
     def queue_list(self, limit: Limit = 10) -> str:
         """The latest searches in the queue, with their users."""
-        rows = [status.as_dict() for status in self._queue.statuses()]
-        return _answer({"entries": len(rows), "queue": rows[::-1][:limit]}, limit > _SHORT)
+        rows = [status.as_dict() for status in self._queue.list_statuses()]
+        return _format_answer({"entries": len(rows), "queue": rows[::-1][:limit]}, limit > _SHORT)
 
     def queue_add(self, context: Context, experiment: Experiment, settings: Settings = ()) -> str:
         """Check a spec and add it to the queue. Answers with the name of the new experiment."""
         spec = build_spec(plan_of(experiment, settings, self._storage)["spec"])
-        entry = entry_of(spec, user=_user(context), directory=os.getcwd())
+        entry = build_entry(spec, user=_find_user(context), directory=os.getcwd())
         with self._adding:
             self._check_limits(spec)
             name = self._queue.add(entry, is_named=any(s.startswith("name=") for s in settings))
-        return _answer({"name": name, "user": entry.user, "trials": spec.trials})
+        return _format_answer({"name": name, "user": entry.user, "trials": spec.trials})
 
     def control(self, context: Context, name: str, verb: Verb, value: Value = None) -> str:
         """Steer a running search; later, `show` has the answer. Verbs:"""
         if verb not in VERBS:
-            raise UsageError(str(unknown("verb", "verb", verb, VERBS)))
+            raise UsageError(str(build_unknown_fault("verb", "verb", verb, VERBS)))
         key = "trials" if verb in ("num-samples", "try") else VERBS[verb].field
         if key in self._limits:
             raise UsageError(f"{verb}: is for users alone, since the {key} of agents are limited")
-        control = control_of(verb, None if value == "none" else value)
-        files = self._experiments.opened(name).files
-        return _answer({"id": request(files, control, by=_user(context))})
+        control = build_control(verb, None if value == "none" else value)
+        files = self._experiments.open_experiment(name).files
+        return _format_answer({"id": send_request(files, control, by=_find_user(context))})
 
     def _check_limits(self, spec: ExperimentSpec) -> None:
         """Raise UsageError if the spec takes more than agents have left."""
         for key, most in self._limits.items():
-            entries = map(self._queue.entry, self._queue.names())
-            specs = [spec_of(each) for each in entries if each and each.user.startswith(AGENT)]
+            entries = map(self._queue.read_entry, self._queue.list_files())
+            specs = [
+                build_entry_spec(each) for each in entries if each and each.user.startswith(AGENT)
+            ]
             left = most - sum(getattr(each, key) or 0 for each in specs)
             if (amount := getattr(spec, key)) is None or amount > left:
                 rule = f"must be at most {left:g}, which is left of the {most:g} of all agents"
@@ -144,7 +148,7 @@ def serve_tools(tools: Tools) -> tuple[list[Route], Callable[[], Any]]:
     for name, method in vars(Tools).items():
         if not name.startswith("_"):
             about = f"{method.__doc__} {verbs}" if name == "control" else method.__doc__
-            tool = _translating(getattr(tools, name))
+            tool = _translate_errors(getattr(tools, name))
             server.add_tool(tool, description=about, structured_output=False)
     [route] = server.streamable_http_app(
         json_response=True,
@@ -152,29 +156,29 @@ def serve_tools(tools: Tools) -> tuple[list[Route], Callable[[], Any]]:
         # access.Guard checks the header Host
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     ).routes
-    routes = [Route("/mcp", route.endpoint, methods=["POST"]), Route("/mcp", _no_stream)]
+    routes = [Route("/mcp", route.endpoint, methods=["POST"]), Route("/mcp", _refuse_stream)]
     return routes, server.session_manager.run
 
 
-async def _no_stream(request: Request) -> Response:
-    return access.refusal(405, "has no stream of events", headers={"Allow": "POST"})
+async def _refuse_stream(request: Request) -> Response:
+    return access.build_refusal(405, "has no stream of events", headers={"Allow": "POST"})
 
 
-def _translating(tool: Callable[..., str]) -> Callable[..., str]:
+def _translate_errors(tool: Callable[..., str]) -> Callable[..., str]:
     """The tool, whose errors are the SDK's, with a message of at most BRIEF bytes."""
 
     @wraps(tool)
-    def call(*arguments: Any, **options: Any) -> str:
+    def run_tool(*arguments: Any, **options: Any) -> str:
         try:
             return tool(*arguments, **options)
         except (TunerError, OSError) as error:
             message = str(error).encode("ascii", "backslashreplace").decode()
             raise ToolError(message[: BRIEF - 100]) from error
 
-    return call
+    return run_tool
 
 
-def _user(context: Context) -> str:
+def _find_user(context: Context) -> str:
     """The client's name; older ones do not send it with each request, but a User-Agent."""
     client = context.session.client_params
     agent = (context.headers or {}).get("user-agent", "")
@@ -182,21 +186,27 @@ def _user(context: Context) -> str:
     return AGENT + (re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII)[:50] or "agent")
 
 
-def _answer(answer: dict[str, Any], is_full: bool = False) -> str:
+def _format_answer(answer: dict[str, Any], is_full: bool = False) -> str:
     """The answer as JSON, in at most BRIEF bytes unless it is full."""
     text = json.dumps(answer, separators=(",", ":"))
     if not is_full and len(text) > BRIEF:
         cut = {"cut": f"full, or a limit above {_SHORT}, gives the rest"}
-        text = json.dumps({**cut, **_cut(answer, [BRIEF * 3 // 4])}, separators=(",", ":"))[:BRIEF]
+        text = json.dumps({**cut, **_clip_value(answer, [BRIEF * 3 // 4])}, separators=(",", ":"))[
+            :BRIEF
+        ]
     return text
 
 
-def _cut(value: Any, left: list[int]) -> Any:
+def _clip_value(value: Any, left: list[int]) -> Any:
     """The beginning of `value`, in about as many bytes as are left, which it reduces."""
     if isinstance(value, dict):
-        return {_cut(key, left): _cut(item, left) for key, item in value.items() if left[0] > 0}
+        return {
+            _clip_value(key, left): _clip_value(item, left)
+            for key, item in value.items()
+            if left[0] > 0
+        }
     if isinstance(value, list):
-        return [_cut(item, left) for item in value if left[0] > 0]
+        return [_clip_value(item, left) for item in value if left[0] > 0]
     if isinstance(value, str):
         value = value[:200]
     elif isinstance(value, float):

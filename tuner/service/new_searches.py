@@ -23,16 +23,16 @@ from fastapi.responses import PlainTextResponse, Response
 
 from tuner.errors import Fault, UsageError, translate_error
 from tuner.experiment.resolve import describe
-from tuner.places import default_storage
-from tuner.reporting.plan_text import plan_text
+from tuner.places import find_default_storage
+from tuner.reporting.plan_text import format_plan
 from tuner.service import ask_tell
 from tuner.service.access import Json
 from tuner.service.api import BROWSER, Opened
-from tuner.service.queue.entries import ERROR, Queue, entry_of
-from tuner.spec.declaration import default_declaration
+from tuner.service.queue.entries import ERROR, Queue, build_entry
+from tuner.spec.declaration import load_default_declaration
 from tuner.spec.experiment import build_spec
-from tuner.spec.text import lines_of, override, read_value
-from tuner.wording import moment, program
+from tuner.spec.text import apply_assignments, find_lines, read_value
+from tuner.wording import find_program, format_time
 
 _TIMEOUT_S = 600.0  # of a command: images may be many
 _LINE = re.compile(r"\bline (\d+)")
@@ -41,20 +41,21 @@ router = APIRouter()
 Text = Annotated[str, Body(embed=True, description="arguments of `tuner run`, or a spec in YAML")]
 
 
-def queue_of(request: Request) -> Queue:
-    return Queue(request.app.state.storage or default_storage())
+def open_queue(request: Request) -> Queue:
+    return Queue(request.app.state.storage or find_default_storage())
 
 
 @router.get("/api/start")
 def start(request: Request) -> Response:
     """What a new search can begin with, and what is in the queue."""
-    statuses = queue_of(request).statuses()
+    statuses = open_queue(request).list_statuses()
     rows = [
-        [status.entry.name, status.entry.user, status.status, moment(status.entry.added)]
+        [status.entry.name, status.entry.user, status.status, format_time(status.entry.added)]
         for status in statuses[::-1]
     ]
     line = (
-        f"In a terminal on the machine that trains, `{program()} queue run --stay` runs what is in "
+        f"In a terminal on the machine that trains, `{find_program()} queue run --stay` runs what "
+        "is in "
         "the queue; this page starts nothing by itself."
     )
     queue: dict[str, Any] = {"title": "Queue", "lines": [line]}
@@ -68,19 +69,19 @@ def start(request: Request) -> Response:
 def check(request: Request, text: Text) -> Response:
     """What `tuner validate` says of a text: its plan, or its faults with their lines."""
     try:
-        plan = plan_of_text(text, request.app.state.storage)
+        plan = validate_text(text, request.app.state.storage)
     except UsageError as error:
-        return Json({"plan": "", "faults": faults_in(str(error), text)})
+        return Json({"plan": "", "faults": list_faults(str(error), text)})
     spec = build_spec(plan["spec"])
-    return Json({"plan": plan_text(spec, plan, "this page"), "faults": []})
+    return Json({"plan": format_plan(spec, plan, "this page"), "faults": []})
 
 
 @router.post("/api/queue", status_code=201)
 def add(request: Request, text: Text) -> Response:
     """Check a text and add its search to the queue. Answers with the name of the experiment."""
-    plan = plan_of_text(text, request.app.state.storage)
-    entry = entry_of(build_spec(plan["spec"]), user=BROWSER, directory=os.getcwd())
-    return Json({"name": queue_of(request).add(entry, is_named=False)}, status_code=201)
+    plan = validate_text(text, request.app.state.storage)
+    entry = build_entry(build_spec(plan["spec"]), user=BROWSER, directory=os.getcwd())
+    return Json({"name": open_queue(request).add(entry, is_named=False)}, status_code=201)
 
 
 @router.get("/api/experiments/{name}/trials/{trial_id}/variation", response_class=PlainTextResponse)
@@ -99,7 +100,7 @@ def variation(results: Opened, trial_id: str) -> Response:
     return PlainTextResponse(yaml.safe_dump(plain, sort_keys=False, width=100))
 
 
-def plan_of_text(text: str, storage: str | None) -> dict[str, Any]:
+def validate_text(text: str, storage: str | None) -> dict[str, Any]:
     """What `plan_of` answers for a text; raises UsageError as it does."""
     with translate_error(UsageError, "the spec cannot be read", of=ValueError):
         value = read_value(text)
@@ -119,10 +120,10 @@ def plan_of(
     experiment: a name, images after a scheme as in folder:PATH, or a spec. settings: KEY=VALUE.
     storage: None for the default. Raises UsageError for a file, code, or a spec with faults.
     """
-    raw = override(experiment if isinstance(experiment, dict) else {}, settings)
+    raw = apply_assignments(experiment if isinstance(experiment, dict) else {}, settings)
     ask_tell.check_remote(raw)
     options = [] if storage is None else ["--storage", storage]
-    schemes = tuple(default_declaration().schemes)
+    schemes = tuple(load_default_declaration().schemes)
     with NamedTemporaryFile("w", suffix=".json") as file:
         if isinstance(experiment, dict):
             json.dump({"name": "search", **raw}, file)
@@ -152,11 +153,11 @@ def run_tuner(*arguments: str) -> str:
     return done.stdout
 
 
-def faults_in(message: str, text: str) -> list[dict[str, Any]]:
+def list_faults(message: str, text: str) -> list[dict[str, Any]]:
     """The faults of an error's message, each with the line of its key in the text, or None."""
     head, *faults = message.split("\n")
     try:
-        lines = lines_of(text)
+        lines = find_lines(text)
     except (yaml.YAMLError, ValueError):
         lines = {}
     return [{"line": find_line(fault, lines), "text": fault.strip()} for fault in faults or [head]]

@@ -16,20 +16,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import TunerError, UsageError, did_you_mean
+from tuner.errors import TunerError, UsageError, suggest_similar
 from tuner.experiment.events import EXPERIMENT_STARTED, RUNNING
 from tuner.experiment.files import JOURNAL
-from tuner.experiment.folder import ExperimentFolder, mark_here
-from tuner.experiment.history import History, collector_paused
+from tuner.experiment.folder import ExperimentFolder, compute_local_fingerprint
+from tuner.experiment.history import History, pause_collector
 from tuner.experiment.reading import Tail
 from tuner.experiment.results.described import Described
-from tuner.experiment.results.listing import Listed, listed, oldest_first, trial_row
+from tuner.experiment.results.listing import (
+    Listed,
+    build_trial_row,
+    sort_oldest_first,
+    summarize_experiment,
+)
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import VALIDATION
-from tuner.experiment.steered import present
-from tuner.experiment.storage import experiment_folders, storage_folder
-from tuner.places import shown, url_of
-from tuner.reporting.tables import listed_words
+from tuner.experiment.steered import apply_controls
+from tuner.experiment.storage import find_experiment_folders, resolve_storage
+from tuner.places import find_url, format_path
+from tuner.reporting.tables import describe_listed
 
 _AT_ONCE = 8  # experiments that are read in parallel from a store, which answers slowly
 _BATCH = 24  # experiments that are read before the first are shown
@@ -64,21 +69,21 @@ class Followed(Results):
         """Read what has been written since; raises as `Results` does."""
         with self.lock:
             is_driven = self.files.is_driven  # first: a driver that ends meanwhile has said so
-            state = self.files.mark(), is_driven
+            state = self.files.compute_fingerprint(), is_driven
             if state == self._seen:
                 return
             self.files.refresh()
             for name in _CACHED:
                 self.__dict__.pop(name, None)
-            self._catch_up(is_driven=is_driven)
+            self._read_changes(is_driven=is_driven)
             self._seen = state
             self.version += 1
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows of `trial_rows`. Only rows of changed trials are made again."""
+    def list_rows(self) -> list[dict[str, Any]]:
+        """The rows of `build_trial_rows`. Only rows of changed trials are made again."""
         for trial in self.trials.values():
             if trial.trial_id not in self._rows:
-                self._rows[trial.trial_id] = trial_row(self, trial)
+                self._rows[trial.trial_id] = build_trial_row(self, trial)
         return [self._rows[trial_id] for trial_id in self.trials]
 
     def _begin(self) -> None:
@@ -87,7 +92,7 @@ class Followed(Results):
         self._rows: dict[str, dict[str, Any]] = {}
         self.history = History(self.objective, images=self.document.get(VALIDATION))
 
-    def _catch_up(self, *, is_driven: bool) -> None:
+    def _read_changes(self, *, is_driven: bool) -> None:
         size_before = self._size
         self._size = os.stat(self.folder / JOURNAL).st_size
         is_replaced = self._size < size_before  # the local copy of a store's journal may be
@@ -95,13 +100,13 @@ class Followed(Results):
             self._begin()
         self._was_driven = is_driven
         self._apply()
-        self.document = present(self.files.document(), self.history.steered.answers)
+        self.document = apply_controls(self.files.read_document(), self.history.steered.answers)
         if not is_driven and (self.status == RUNNING or self.counts[RUNNING]):
             self._rows.clear()
             self.history.interrupt()
 
     def _apply(self) -> None:
-        with collector_paused():
+        with pause_collector():
             for event in self._tail.read():
                 self.history.apply(event)
                 if event["event"] == EXPERIMENT_STARTED:  # interrupts trials that were running
@@ -151,16 +156,16 @@ class Experiments:
         clock: Callable[[], float] = time.monotonic,
         batch: int = _BATCH,
         pace: Pace | None = None,
-        list_one: Callable[..., Listed] = listed,
+        list_one: Callable[..., Listed] = summarize_experiment,
     ) -> None:
         self._batch = batch
         self._list_one = list_one
         self.version = 0  # increases with each change, and with the first look
         self._storage = storage
         self._clock = clock
-        root = storage_folder(storage)
-        self.place = shown(root)
-        self._is_remote = url_of(root) is not None
+        root = resolve_storage(storage)
+        self.place = format_path(root)
+        self._is_remote = find_url(root) is not None
         self.pace = pace or (STORE if self._is_remote else HERE)
         self._problem = ""
         self._entries: dict[str, _Entry] = {}
@@ -172,7 +177,7 @@ class Experiments:
         self._following = threading.Lock()
         self._looking = threading.Lock()
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Read what has changed; whether there is more to read."""
         with self._looking:
             now = self._clock()
@@ -191,15 +196,15 @@ class Experiments:
                 self.version += 1
             return bool(self._to_read) and not problem
 
-    def all(self) -> list[Listed]:
+    def list_experiments(self) -> list[Listed]:
         """Every experiment, as `list_experiments` gives them; UsageError if they cannot be read."""
-        while self.look():
+        while self.refresh():
             pass
         if self._problem:
             raise UsageError(self._problem)
-        return oldest_first(entry.listed for entry in list(self._entries.values()))
+        return sort_oldest_first(entry.listed for entry in list(self._entries.values()))
 
-    def since(self, version: int) -> dict[str, Any]:
+    def list_changes(self, version: int) -> dict[str, Any]:
         """The changes since `version`, as plain values; 0: everything.
 
         is_all: whether that is everything. place: the storage. listed: experiments as `ls --json`
@@ -215,23 +220,23 @@ class Experiments:
             "problem": self._problem,
         }
 
-    def folder(self, name: str) -> Path:
+    def find_folder(self, name: str) -> Path:
         """The folder of an experiment, or UnknownNameError.
 
         Only folders that were listed are returned, so that no name leads out of the storage.
         """
         if name not in self._entries:
             self._names_due = 0.0
-            self.all()
+            self.list_experiments()
         if name not in self._entries:
-            hint = did_you_mean(name, list(self._entries))
+            hint = suggest_similar(name, list(self._entries))
             raise UnknownNameError(f"no experiment {name!r} in {self.place}{hint}")
         return self._entries[name].listed.folder
 
-    def opened(self, name: str) -> Followed:
-        return self._follow(self.folder(name))
+    def open_experiment(self, name: str) -> Followed:
+        return self._follow_folder(self.find_folder(name))
 
-    def _follow(self, folder: Path) -> Followed:
+    def _follow_folder(self, folder: Path) -> Followed:
         with self._following:
             followed = self._followed.pop(folder, None) or Followed(folder)
             followed.update()
@@ -245,14 +250,16 @@ class Experiments:
         """Notice new folders, and those that have gone."""
         if now < self._names_due:
             return
-        folders = {f.name: f for f in experiment_folders(self._storage, trusted=self._entries)}
+        folders = {f.name: f for f in find_experiment_folders(self._storage, trusted=self._entries)}
         for name in self._entries.keys() - folders.keys():
             with self._following:
                 self._followed.pop(self._entries.pop(name).listed.folder, None)
             self.version += 1
             self._gone[name] = self.version
         new = [folder for name, folder in folders.items() if name not in self._entries]
-        self._to_read = sorted(new, key=_changed)  # the latest ones are read first, from the end
+        self._to_read = sorted(
+            new, key=_read_change_time
+        )  # the latest ones are read first, from the end
         self._names_due = now + self.pace.new
 
     def _read_new(self, now: float) -> None:
@@ -260,38 +267,42 @@ class Experiments:
         del self._to_read[-self._batch :]
         with ThreadPoolExecutor(_AT_ONCE if self._is_remote else 1) as pool:
             for entry in pool.map(lambda folder: self._read(folder, now), batch):
-                self._enter(entry)
+                self._record_entry(entry)
 
     def _ask(self, entry: _Entry, now: float) -> None:
         folder = entry.listed.folder
         was_running = entry.listed.status == RUNNING
         has_died = was_running and not ExperimentFolder(folder).is_driven
-        if has_died or self._mark(folder) != entry.mark:
-            self._enter(self._read(folder, now))
+        if has_died or self._read_mark(folder) != entry.mark:
+            self._record_entry(self._read(folder, now))
         else:
-            entry.due = self._due(entry.listed, now)
+            entry.due = self._compute_due(entry.listed, now)
 
     def _read(self, folder: Path, now: float) -> _Entry:
-        mark = self._mark(folder)
+        mark = self._read_mark(folder)
         grows = folder in self._followed or ExperimentFolder(folder).is_driven
-        row = self._list_one(folder, *((self._follow,) if grows else ()))
-        document = {**row.as_dict(), "words": listed_words(row)}
-        return _Entry(row, document, mark, self._due(row, now))
+        row = self._list_one(folder, *((self._follow_folder,) if grows else ()))
+        document = {**row.as_dict(), "words": describe_listed(row)}
+        return _Entry(row, document, mark, self._compute_due(row, now))
 
-    def _mark(self, folder: Path) -> object:
-        return ExperimentFolder(folder).mark() if self._is_remote else mark_here(folder)
+    def _read_mark(self, folder: Path) -> object:
+        return (
+            ExperimentFolder(folder).compute_fingerprint()
+            if self._is_remote
+            else compute_local_fingerprint(folder)
+        )
 
-    def _enter(self, entry: _Entry) -> None:
+    def _record_entry(self, entry: _Entry) -> None:
         self.version += 1
         entry.version = self.version
         self._gone.pop(entry.listed.name, None)
         self._entries[entry.listed.name] = entry
 
-    def _due(self, row: Listed, now: float) -> float:
+    def _compute_due(self, row: Listed, now: float) -> float:
         return now + (self.pace.running if row.status == RUNNING else self.pace.over)
 
 
-def _changed(folder: Path) -> float:
+def _read_change_time(folder: Path) -> float:
     """When the folder last changed; 0 for a local copy that does not exist yet."""
     try:
         return folder.stat().st_mtime

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuner.errors import UsageError
-from tuner.places import state_folder
+from tuner.places import find_state_folder
 from tuner.spec.command import read_command
-from tuner.spec.notify import reads_variable
+from tuner.spec.notify import has_variable
 
 IMAGE_CLASSIFIER = "tuner.vision.image_classifier:ImageClassifier"
 ELSEWHERE = "elsewhere"  # the trainable of an experiment whose trials run elsewhere: no code
@@ -52,7 +52,7 @@ class NamedCode:
 
     @property
     def file(self) -> Path | None:
-        return file_of(self.module) if self.kind == "module" else None
+        return find_module_file(self.module) if self.kind == "module" else None
 
     @property
     def description(self) -> str:
@@ -80,14 +80,14 @@ class NamedCode:
 
     @property
     def _record(self) -> Path:
-        return state_folder() / "code" / sha256(self.identity.encode()).hexdigest()
+        return find_state_folder() / "code" / sha256(self.identity.encode()).hexdigest()
 
 
-def code_of(spec: Mapping[str, Any]) -> list[NamedCode]:
+def find_code(spec: Mapping[str, Any]) -> list[NamedCode]:
     """The valid code in a spec's plain values that does not ship; the trainable comes first."""
     code = [
         NamedCode(key, path)
-        for key, path in _paths_in(spec)
+        for key, path in _find_paths(spec)
         if path not in (IMAGE_CLASSIFIER, CLASSIFIER_BEFORE) and not path.startswith(_SHIPPED)
     ]
     code = [each for each in code if not is_standard(each.module)]
@@ -95,17 +95,17 @@ def code_of(spec: Mapping[str, Any]) -> list[NamedCode]:
         code.insert(0, NamedCode("trainable", str(command).removeprefix("$ "), "command"))
     targets = spec.get("notify")
     for target in targets if isinstance(targets, list | tuple) else [targets]:
-        if isinstance(target, str) and reads_variable(target):
+        if isinstance(target, str) and has_variable(target):
             code.append(NamedCode("notify", target, "notify"))
     return code
 
 
-def _paths_in(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _find_paths(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     trainable, search, scheduler = map(spec.get, ("trainable", "search", "scheduler"))
     if trainable is None or str(trainable).startswith("tuner."):  # the classifier, by any path
         # By its path: the spec stands below the Learner that ships and cannot import it
-        shipped = import_module(str(declaration_module(IMAGE_CLASSIFIER)))
-        yield from getattr(shipped, DECLARATION).code(spec)
+        shipped = import_module(str(find_declaration_module(IMAGE_CLASSIFIER)))
+        yield from getattr(shipped, DECLARATION).find_code_paths(spec)
     # Trainables by value, "elsewhere" and commands are not imported
     if isinstance(trainable, str) and not (
         trainable == ELSEWHERE or is_by_value(trainable) or read_command(trainable)
@@ -119,7 +119,7 @@ def _paths_in(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield key, path
 
 
-def settings_in(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def list_trial_sections(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(section, its settings) of each part of a spec's plain values that sets a trial's."""
     search = spec.get("search")
     search = search if isinstance(search, Mapping) else {}
@@ -139,13 +139,13 @@ def refuse_elsewhere(trainable: str) -> None:
         )
 
 
-def declaration_module(trainable: str) -> str | None:
+def find_declaration_module(trainable: str) -> str | None:
     """The module of a Learner's package that may declare it, or None for a module at the top."""
     package = trainable.partition(":")[0].rpartition(".")[0]
     return f"{package}.declaration" if package else None
 
 
-def file_of(module: str) -> Path | None:
+def find_module_file(module: str) -> Path | None:
     """The file that `import module` would run last, or None; packages are not imported."""
     top, *parts = module.split(".")
     try:
@@ -165,7 +165,7 @@ def is_standard(module: str) -> bool:
     top = module.partition(".")[0]
     if top not in sys.stdlib_module_names:
         return False
-    file = file_of(top)
+    file = find_module_file(top)
     return file is None or file.is_relative_to(sysconfig.get_path("stdlib"))
 
 
@@ -178,10 +178,10 @@ class ByValue(str):
     def __new__(cls, value: Any, pickled: bytes | None = None, text: str = "") -> ByValue:
         from tuner import ray_compat
 
-        self = super().__new__(cls, text or _text_of(value))
+        self = super().__new__(cls, text or _format_by_value(value))
         self._value = value
         self._pickled = pickled
-        ray_compat.note_parameters(value)
+        ray_compat.record_parameters(value)
         return self
 
     @property
@@ -195,7 +195,7 @@ class ByValue(str):
         return self._value
 
     def __reduce__(self) -> Any:
-        return ByValue, (None, _pickled(self.value), str(self))
+        return ByValue, (None, _pickle(self.value), str(self))
 
     def __deepcopy__(self, memo: object) -> ByValue:
         return self
@@ -205,7 +205,7 @@ def is_by_value(text: str) -> bool:
     return text.endswith(_MARK)
 
 
-def bare_name(text: str) -> str:
+def extract_name(text: str) -> str:
     return text.removesuffix(_MARK).partition(":")[2]
 
 
@@ -221,31 +221,31 @@ def is_importable(value: Any) -> bool:
     return imported is value
 
 
-def pickling_fault(trainable: ByValue) -> str | None:
+def find_pickling_fault(trainable: ByValue) -> str | None:
     """Why the trainable cannot be pickled for the workers, or None."""
     try:
-        _pickled(trainable.value)
+        _pickle(trainable.value)
     except Exception as error:  # any that the objects in it raise
         return f"{type(error).__name__}: {error}"
     return None
 
 
-def python_argument(trainable: str) -> str:
+def format_python_argument(trainable: str) -> str:
     """The Python argument that passes the trainable again: `trainable=train`."""
-    return f"trainable={bare_name(trainable)}"
+    return f"trainable={extract_name(trainable)}"
 
 
-def _pickled(value: Any) -> bytes:
+def _pickle(value: Any) -> bytes:
     from ray import cloudpickle
 
     from tuner import ray_compat
 
-    ray_compat.renew_parameters(value)
+    ray_compat.restore_parameters(value)
     pickled: bytes = cloudpickle.dumps(value)
     return pickled
 
 
-def _text_of(value: Any) -> str:
+def _format_by_value(value: Any) -> str:
     while isinstance(value, partial):
         value = value.func
     module = getattr(value, "__module__", None) or "__main__"

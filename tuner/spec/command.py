@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import Fault, unknown
-from tuner.spec.plain_values import value_at
+from tuner.errors import Fault, build_unknown_fault
+from tuner.spec.plain_values import resolve_value
 from tuner.spec.settings import FaultsError, bad_value
 
 SEED = "seed"  # may be a placeholder of any command: the trial's seed
@@ -60,17 +60,17 @@ class Command(str):
         matches = (match for text in self.arguments for match in _BRACES.finditer(text))
         return list(dict.fromkeys(m[1] for m in matches if m[1] is not None))
 
-    def faults(self, names: Collection[str]) -> Iterator[Fault]:
+    def find_faults(self, names: Collection[str]) -> Iterator[Fault]:
         """What is wrong with the placeholders. names: of the hyperparameters."""
         choices = sorted({*names, SEED})
         for name in self.names:
             if name not in choices:
-                yield unknown("command", "hyperparameter", name, choices)
+                yield build_unknown_fault("command", "hyperparameter", name, choices)
         if any(m[0] in "{}" for text in self.arguments for m in _BRACES.finditer(text)):
             rule = "has a brace without its partner: write {{ or }} for a brace"
             yield Fault("command", rule, str(self))
 
-    def filled(self, config: Mapping[str, Any], seed: int) -> list[str]:
+    def build_arguments(self, config: Mapping[str, Any], seed: int) -> list[str]:
         """The arguments of one trial. Raises ValueError for a name that its config lacks.
 
         An argument with a list is repeated for each item. One that is a placeholder alone is left
@@ -80,7 +80,7 @@ class Command(str):
         arguments: list[str] = []
         for text in self.arguments:
             try:
-                values = _values_of(text, config)
+                values = _render_argument(text, config)
             except KeyError as error:
                 message = f"this trial's config has no {error}, which the command names"
                 raise ValueError(message) from None
@@ -89,7 +89,7 @@ class Command(str):
             arguments += values or []
         return arguments
 
-    def located(self, directory: Path) -> Command:
+    def resolve_paths(self, directory: Path) -> Command:
         """The command with absolute paths of the files and folders that its arguments name.
 
         The program has to be a path; the name of a module, behind -m, stays.
@@ -98,7 +98,7 @@ class Command(str):
         located = [str(directory / program) if "/" in program else program]
         for text in others:
             is_module = located[-1] == "-m"
-            located.append(text if is_module else _locate(text, directory))
+            located.append(text if is_module else _resolve_path(text, directory))
         return Command(located)
 
     @property
@@ -125,7 +125,7 @@ def read_command(trainable: object) -> Command | None:
         return None
 
 
-def _locate(text: str, directory: Path) -> str:
+def _resolve_path(text: str, directory: Path) -> str:
     """An existing path as an absolute one, also behind `--option=`; other text as it is."""
     option, equals, value = text.rpartition("=")
     if "\0" in text or (equals and not option.startswith("-")):
@@ -134,13 +134,13 @@ def _locate(text: str, directory: Path) -> str:
     return f"{option}{equals}{directory / value}" if is_path else text
 
 
-def _values_of(text: str, config: Mapping[str, Any]) -> list[str] | None:
+def _render_argument(text: str, config: Mapping[str, Any]) -> list[str] | None:
     """What becomes of one argument. None: a placeholder alone whose value is None.
 
     Raises KeyError for a name that the config lacks.
     """
     names = [match[1] for match in _BRACES.finditer(text) if match[1] is not None]
-    values = {name: value_at(config, name) for name in names}
+    values = {name: resolve_value(config, name) for name in names}
     is_alone = len(names) == 1 and text == f"{{{names[0]}}}"
     if is_alone and values[names[0]] is None:
         return None
@@ -149,15 +149,15 @@ def _values_of(text: str, config: Mapping[str, Any]) -> list[str] | None:
     lists = [value for value in values.values() if isinstance(value, list | tuple)]
     count = len(lists[0]) if len(values) == 1 and lists else 1
 
-    def fill(match: re.Match[str], item: int) -> str:
+    def render(match: re.Match[str], item: int) -> str:
         if match[1] is None:
             return match[0][0]
         value = values[match[1]]
-        return _text(value[item] if len(values) == 1 and lists else value)
+        return _format_value(value[item] if len(values) == 1 and lists else value)
 
-    return [_BRACES.sub(partial(fill, item=item), text) for item in range(count)]
+    return [_BRACES.sub(partial(render, item=item), text) for item in range(count)]
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Lists and mappings as JSON, all else as Python shows it."""
     return json.dumps(value) if isinstance(value, Mapping | list | tuple) else str(value)

@@ -19,7 +19,7 @@ from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import load_trainable
 from tuner.spec.settings import Settings, bad_value, parse
-from tuner.spec.space.spaces import extreme_configs, merged, walk
+from tuner.spec.space.spaces import list_extreme_configs, merge_config, walk
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,30 +86,30 @@ class Declaration:
         outside = {"epochs", "seed"} - self.settings.model_fields.keys()
         return parse(self.settings, {k: v for k, v in values.items() if k not in outside})[1]
 
-    def faults(self, spec: ExperimentSpec, *, here: bool) -> Iterator[Fault]:
+    def find_faults(self, spec: ExperimentSpec, *, here: bool) -> Iterator[Fault]:
         """The faults of a spec. here: whether trials run on this machine."""
         folder = spec.training.get("data_dir")
         if here and isinstance(folder, str) and not Path(folder).expanduser().is_dir():
             yield Fault("training.data_dir", "must be a folder that exists on this machine", folder)
-        yield from faults_of_configs(spec, partial(self.check, spec=spec))
+        yield from find_config_faults(spec, partial(self.check, spec=spec))
 
     def notes(self, spec: ExperimentSpec) -> Iterator[str]:
         """What works, but perhaps not as it is meant, for `tuner validate`."""
         yield from ()
 
-    def hints(self, spec: ExperimentSpec) -> Iterator[str]:
+    def list_hints(self, spec: ExperimentSpec) -> Iterator[str]:
         """What would make the search better, shown before it starts."""
         yield from ()
 
-    def refitting(self, training: Values, epoch: int) -> tuple[Values, int]:
+    def choose_refit(self, training: Values, epoch: int) -> tuple[Values, int]:
         """(`refit`, its epochs) after a trial of this `training` whose best epoch was `epoch`."""
         return self.refit or {}, epoch
 
-    def confirming(self, training: Values) -> Values:
+    def choose_confirm_constants(self, training: Values) -> Values:
         """Constants with which a fresh seed trains otherwise, beside those of a `training`."""
         return {}
 
-    def seeds_trials(self, spec: ExperimentSpec) -> bool:
+    def has_trial_seeds(self, spec: ExperimentSpec) -> bool:
         """Whether each trial gets a seed of its own, and not that of the experiment."""
         return False
 
@@ -139,11 +139,11 @@ class Declaration:
         """
         raise UsageError(f"--summary: {spec.trainable} declares no summary of its networks")
 
-    def epoch_s(self, spec: ExperimentSpec) -> float | None:
+    def measure_epoch_s(self, spec: ExperimentSpec) -> float | None:
         """The seconds of an epoch on this machine, measured within a few seconds, or None."""
         return None
 
-    def code(self, spec: Values) -> Iterator[tuple[str, str]]:
+    def find_code_paths(self, spec: Values) -> Iterator[tuple[str, str]]:
         """(key, module:name) of user code in a spec's plain values, for the Learner that ships."""
         yield from ()
 
@@ -168,12 +168,14 @@ class Declaration:
         """Write a trial's best checkpoint to a new folder, also of another Learner's Results."""
         raise NotImplementedError
 
-    def reference(self) -> tuple[Mapping[str, str], Mapping[str, tuple[str, Mapping[str, str]]]]:
+    def describe_settings(
+        self,
+    ) -> tuple[Mapping[str, str], Mapping[str, tuple[str, Mapping[str, str]]]]:
         """For `tuner spec`: ({setting: default}, {list: (title, {name: text})})."""
         return {}, {}
 
 
-def declaration_of(trainable: str) -> Declaration:
+def load_declaration(trainable: str) -> Declaration:
     """The Declaration of a spec's trainable, by default an empty one.
 
     Imports its package's module `declaration`, else the trainable. Raises as `load_trainable`, and
@@ -181,8 +183,10 @@ def declaration_of(trainable: str) -> Declaration:
     """
     if trainable == code.ELSEWHERE or isinstance(trainable, Command):
         return Declaration()
-    module = None if isinstance(trainable, code.ByValue) else code.declaration_module(trainable)
-    if module and code.file_of(module):
+    module = (
+        None if isinstance(trainable, code.ByValue) else code.find_declaration_module(trainable)
+    )
+    if module and code.find_module_file(module):
         declared = getattr(import_module(module), code.DECLARATION, None)
         if isinstance(declared, Declaration):
             return declared
@@ -192,11 +196,11 @@ def declaration_of(trainable: str) -> Declaration:
     raise bad_value("must have a tuner.spec.declaration.Declaration as its `declaration`", declared)
 
 
-def default_declaration() -> Declaration:
-    return declaration_of(code.IMAGE_CLASSIFIER)
+def load_default_declaration() -> Declaration:
+    return load_declaration(code.IMAGE_CLASSIFIER)
 
 
-def faults_of_configs(
+def find_config_faults(
     spec: ExperimentSpec,
     check: Callable[[Values], Iterable[Fault]],
     *,
@@ -207,13 +211,13 @@ def faults_of_configs(
     space = spec.search.space
     searched = [f"{position.path}." for position, _ in walk(space)]
     faults: dict[tuple[str, str], Fault] = {}
-    for config in extreme_configs(space):
-        for fault in check(merged(constants, config)):
+    for config in list_extreme_configs(space):
+        for fault in check(merge_config(constants, config)):
             key = f"{fault.key}."
             is_searched = any(key.startswith(path) or path.startswith(key) for path in searched)
-            fault = fault.under("search.space" if is_searched else "training")
+            fault = fault.add_prefix("search.space" if is_searched else "training")
             faults.setdefault((fault.key, fault.rule), fault)
     yield from faults.values()
     for number, config in enumerate(getattr(spec.search, "configs", ())):
-        for fault in check(merged(constants, config)):
-            yield fault.under(f"search.configs.{number}")
+        for fault in check(merge_config(constants, config)):
+            yield fault.add_prefix(f"search.configs.{number}")

@@ -21,20 +21,20 @@ from pydantic import (
 )
 
 from tuner.errors import Fault, SpecError
-from tuner.places import default_storage, local, url_of
+from tuner.places import find_default_storage, find_local_folder, find_url
 from tuner.spec import sections
 from tuner.spec.code import (
     CLASSIFIER_BEFORE,
     ELSEWHERE,
     IMAGE_CLASSIFIER,
     ByValue,
-    code_of,
+    find_code,
     is_by_value,
     is_importable,
 )
 from tuner.spec.command import Command
-from tuner.spec.notify import hidden, valid_target
-from tuner.spec.plain_values import convert_values, flat
+from tuner.spec.notify import check_target, hide_secrets
+from tuner.spec.plain_values import convert_values, flatten
 from tuner.spec.retired import RECORDED
 from tuner.spec.schedulers import Scheduler
 from tuner.spec.settings import (
@@ -43,13 +43,13 @@ from tuner.spec.settings import (
     FaultsError,
     Settings,
     bad_value,
-    known_names,
     parse,
+    parse_names,
 )
 from tuner.spec.space.constraints import as_list
-from tuner.spec.space.parsing import CALLS, call_name
+from tuner.spec.space.parsing import CALLS, extract_call_name
 from tuner.spec.space.spaces import walk
-from tuner.spec.strategies import GridSettings, Search, strategy_of
+from tuner.spec.strategies import GridSettings, Search, choose_strategy
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -59,7 +59,7 @@ def is_name(text: str) -> bool:
     return bool(_NAME.fullmatch(text)) and ".." not in text and len(text) <= 100
 
 
-def _folder_name(raw: object) -> str:
+def _parse_name(raw: object) -> str:
     name = "" if raw is None else str(raw)
     if not is_name(name):
         rule = "must be letters, digits, '-', '_' and single '.', at most 100, no path"
@@ -70,7 +70,7 @@ def _folder_name(raw: object) -> str:
 COMPLETE_STORAGE = "."  # in place of a name
 
 
-def _path(text: str) -> str:
+def _check_path(text: str) -> str:
     if not text or "\0" in text or not text.isprintable():
         raise bad_value("must be a path of printable characters", text)
     if re.match(r"[a-z0-9]{2,}:/(?!/)", text):
@@ -78,26 +78,26 @@ def _path(text: str) -> str:
     return text
 
 
-def _storage(text: str) -> str:
+def _check_storage(text: str) -> str:
     rule = "must be a folder, or the URL of an object store with a bucket, as s3://BUCKET/FOLDER"
     if re.match(r"[a-z0-9]{2,}:/*$|https?:", text):
         raise bad_value(rule, text)
     if re.search(r"\$\w|\$\{", text):
         raise bad_value("must hold no variable, since none is filled in here", text)
-    return _path(text)
+    return _check_path(text)
 
 
-def _earlier(raw: object) -> str | tuple[str, ...]:
+def _parse_warm_start(raw: object) -> str | tuple[str, ...]:
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise bad_value("must be a name, or a list of names", raw)
     if not names:
         raise bad_value("must not be empty", raw)
-    unique = tuple(dict.fromkeys(map(_path, names)))
+    unique = tuple(dict.fromkeys(map(_check_path, names)))
     return unique[0] if len(unique) == 1 else unique
 
 
-def trainable_text(raw: Any) -> str:
+def parse_trainable(raw: Any) -> str:
     """`module:name`, a ByValue, a Command, or ELSEWHERE. Raises FaultsError."""
     if isinstance(raw, ByValue | Command):
         return raw
@@ -108,7 +108,7 @@ def trainable_text(raw: Any) -> str:
     if raw == CLASSIFIER_BEFORE:
         return IMAGE_CLASSIFIER
     if isinstance(raw, str) and is_by_value(raw):
-        return _path(raw)
+        return _check_path(raw)
     if isinstance(raw, str):
         module, _, name = raw.partition(":") if ":" in raw else raw.rpartition(".")
         parts = [*module.split("."), *name.split(".")]
@@ -124,20 +124,20 @@ def trainable_text(raw: Any) -> str:
 # Wrapped, since pydantic's own check of a str would make a plain one of a ByValue
 _Trainable = Annotated[
     str,
-    WrapValidator(lambda raw, _: trainable_text(raw)),
+    WrapValidator(lambda raw, _: parse_trainable(raw)),
     PlainSerializer(lambda text: text.plain if isinstance(text, Command) else str(text)),
 ]
 
 
 _Trackers = Annotated[
-    tuple[str, ...], BeforeValidator(lambda raw: known_names(raw, sections.LOGS, "log"))
+    tuple[str, ...], BeforeValidator(lambda raw: parse_names(raw, sections.LOGS, "log"))
 ]
 
 
-def _constants(raw: object) -> object:
+def _parse_constants(raw: object) -> object:
     """The constants, with a network that is an object replaced by its dotted path."""
     if isinstance(raw, Mapping) and callable(network := raw.get("model")):
-        path = trainable_text(network)
+        path = parse_trainable(network)
         if isinstance(path, ByValue) or path.startswith("__main__:"):
             rule = "must be at the top level of a module that trials can import"
             raise FaultsError(Fault("model", rule, str(path)))
@@ -148,7 +148,7 @@ def _constants(raw: object) -> object:
 class ExperimentSpec(Settings):
     """One experiment: what trains, what is searched, what decides, what it may use."""
 
-    name: Annotated[str, BeforeValidator(_folder_name)] = Field(
+    name: Annotated[str, BeforeValidator(_parse_name)] = Field(
         "experiment", description="the name of the experiment, and of its folder in `storage`"
     )
     trainable: _Trainable = Field(
@@ -157,7 +157,7 @@ class ExperimentSpec(Settings):
         'or by its dotted path; {command: ...} for any script; "elsewhere" if trials '
         "run elsewhere and ask for their configs",
     )
-    training: Annotated[dict[str, JsonValue], BeforeValidator(_constants)] = Field(
+    training: Annotated[dict[str, JsonValue], BeforeValidator(_parse_constants)] = Field(
         default_factory=dict, description="the trainable's constants"
     )
     search: Search
@@ -181,8 +181,8 @@ class ExperimentSpec(Settings):
     seed: int = Field(
         0, ge=0, lt=2**32, description="the seed of all configs and of each trial's training"
     )
-    storage: Annotated[str, AfterValidator(_storage)] = Field(
-        default_factory=default_storage,
+    storage: Annotated[str, AfterValidator(_check_storage)] = Field(
+        default_factory=find_default_storage,
         description="a folder, relative to where the run is started, or the URL of an object store "
         "(s3://bucket/folder); default $TUNER_STORAGE, else ./results",
     )
@@ -190,10 +190,10 @@ class ExperimentSpec(Settings):
         (), description=f"trackers to log to, beside TensorBoard: {', '.join(sections.LOGS)}."
     )
     notify: Annotated[
-        tuple[Annotated[str, AfterValidator(valid_target)], ...],
+        tuple[Annotated[str, AfterValidator(check_target)], ...],
         as_list,
         AfterValidator(lambda targets: tuple(dict.fromkeys(targets))),
-        PlainSerializer(lambda targets: [*map(hidden, targets)], list[str], when_used="json"),
+        PlainSerializer(lambda targets: [*map(hide_secrets, targets)], list[str], when_used="json"),
     ] = Field(
         (),
         description="where to report the end, the first failure and a new best: https://HOST/PATH, "
@@ -212,7 +212,7 @@ class ExperimentSpec(Settings):
     refits: sections.Refits | None = Field(
         None, description="what `tuner refit` says of the trial that it trains on more images"
     )
-    warm_start: Annotated[str | tuple[str, ...], BeforeValidator(_earlier)] | None = Field(
+    warm_start: Annotated[str | tuple[str, ...], BeforeValidator(_parse_warm_start)] | None = Field(
         None,
         description="an earlier experiment, by name or folder, whose trials the strategy learns "
         'from; grid and random skip its configs. Of a list, or of ".", all experiments in the '
@@ -221,15 +221,15 @@ class ExperimentSpec(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _name_strategy(cls, raw: Any) -> Any:
+    def _add_strategy(cls, raw: Any) -> Any:
         search = raw.get("search") if isinstance(raw, Mapping) else None
         if not isinstance(search, Mapping) or "strategy" in search:
             return raw
-        return {**raw, "search": {**search, "strategy": strategy_of(raw)}}
+        return {**raw, "search": {**search, "strategy": choose_strategy(raw)}}
 
     @model_validator(mode="before")
     @classmethod
-    def _objectives(cls, raw: Any) -> Any:
+    def _split_objectives(cls, raw: Any) -> Any:
         """`objectives` as the objective, which is the first, and its `others`."""
         match raw:
             case {"objectives": [dict() as first, *others], **values}:
@@ -245,29 +245,29 @@ class ExperimentSpec(Settings):
         raise FaultsError(Fault("objective", rule, raw["objective"]))
 
     @model_validator(mode="after")
-    def _ends(self) -> Self:
+    def _check_sections(self) -> Self:
         faults = []
         if self.search.strategy != "grid" and self.num_samples is None and not self.time_budget_s:
             faults.append(Fault("num_samples", "is required, unless the search is grid"))
         elif self.num_samples is None and (self.trials or 0) > MAX_COUNT:
             rule = f"is required: there are more than {MAX_COUNT:,} configs"
             faults.append(Fault("num_samples", rule))
-        for name in sorted(self._in_both(self.training, self.search.space)):
+        for name in sorted(self._find_shared_keys(self.training, self.search.space)):
             faults.append(
                 Fault(f"training.{name}", f"is also searched: set search.space.{name} instead")
             )
         faults += [
             Fault(f"training.{name}", "is a domain: write it in search.space", text)
-            for name, text in flat(self.training, ".").items()
-            if isinstance(text, str) and call_name(text) in CALLS
+            for name, text in flatten(self.training, ".").items()
+            if isinstance(text, str) and extract_call_name(text) in CALLS
         ]
         if isinstance(self.trainable, Command):
             names = [*self.search.space, *(where.path for where, _ in walk(self.search.space))]
-            faults += [fault.under("trainable") for fault in self.trainable.faults(names)]
+            faults += [fault.add_prefix("trainable") for fault in self.trainable.find_faults(names)]
         if self.warm_start and not (self.search.learns or self.search.skips):
             rule = "(--from) needs a search that learns from trials, or leaves out what was tried"
             faults.append(Fault("warm_start", rule, self.search.strategy))
-        faults += self._faults_of_goals()
+        faults += self._find_goal_faults()
         first = self.objective.from_epoch
         if first and self.epochs and first > self.epochs:
             rule = f"must be at most the epochs of a trial, {self.epochs}"
@@ -282,7 +282,7 @@ class ExperimentSpec(Settings):
             raise FaultsError(*faults)
         return self
 
-    def _faults_of_goals(self) -> Iterator[Fault]:
+    def _find_goal_faults(self) -> Iterator[Fault]:
         if not self.objective.others:
             return
         if self.scheduler and self.scheduler.name != "asha":
@@ -291,24 +291,26 @@ class ExperimentSpec(Settings):
         if self.warm_start and self.search.learns:
             yield Fault("warm_start", "is of one objective, and there are several here")
 
-    def _in_both(self, constants: Mapping[str, Any], space: Mapping[str, Any]) -> Iterator[str]:
+    def _find_shared_keys(
+        self, constants: Mapping[str, Any], space: Mapping[str, Any]
+    ) -> Iterator[str]:
         """The keys that are constants and searched; the classifier merges mappings of both."""
         for name in constants.keys() & space.keys():
             both = constants[name], space[name]
             if self.ships and all(isinstance(value, Mapping) for value in both):
-                yield from (f"{name}.{inner}" for inner in self._in_both(*both))
+                yield from (f"{name}.{inner}" for inner in self._find_shared_keys(*both))
             else:
                 yield name
 
     @property
     def folder(self) -> Path:
         """The experiment's folder, STORAGE/NAME; of a storage that is a URL, its mirror here."""
-        return local(self.storage) / self.name
+        return find_local_folder(self.storage) / self.name
 
     @property
     def location(self) -> str:
         """The experiment's folder for every machine: an absolute path, or a URL."""
-        return url_of(self.folder) or str(self.folder.resolve())
+        return find_url(self.folder) or str(self.folder.resolve())
 
     @property
     def ships(self) -> bool:
@@ -325,7 +327,7 @@ class ExperimentSpec(Settings):
         """Whether trials import what does not ship with tuner, a network of the user's own, too."""
         fields = ("space", "configs", "points_to_evaluate")
         search = {name: getattr(self.search, name, None) for name in fields}
-        return not self.ships or bool(code_of({"training": self.training, "search": search}))
+        return not self.ships or bool(find_code({"training": self.training, "search": search}))
 
     @property
     def trials(self) -> int | None:
@@ -344,7 +346,7 @@ class ExperimentSpec(Settings):
     @property
     def brackets(self) -> int:
         """How many brackets the scheduler has; 1 where there is no scheduler."""
-        return self.scheduler.brackets_with(self.search.brackets) if self.scheduler else 1
+        return self.scheduler.count_brackets(self.search.brackets) if self.scheduler else 1
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -359,9 +361,9 @@ class ExperimentSpec(Settings):
 
     def replace(self, **changes: Any) -> ExperimentSpec:
         """This spec with the given fields changed, validated anew. Raises SpecError."""
-        return build_spec({**self.plain(), **changes})
+        return build_spec({**self.dump_values(), **changes})
 
-    def plain(self, *, exclude_unset: bool = False) -> dict[str, Any]:
+    def dump_values(self, *, exclude_unset: bool = False) -> dict[str, Any]:
         """The plain values that build it again, with secrets and trainables by value."""
         values = self.model_dump(mode="json", exclude_unset=exclude_unset)
         complete = {"trainable": self.trainable, "notify": self.notify}

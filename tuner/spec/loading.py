@@ -17,9 +17,9 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from tuner.errors import Fault, UsageError, translate_error, unknown
+from tuner.errors import Fault, UsageError, build_unknown_fault, translate_error
 from tuner.spec import retired
-from tuner.spec.code import NOT_STANDARD, ByValue, is_by_value, is_standard, python_argument
+from tuner.spec.code import NOT_STANDARD, ByValue, format_python_argument, is_by_value, is_standard
 from tuner.spec.command import Command
 from tuner.spec.settings import FaultsError, Settings, bad_value, parse
 
@@ -42,7 +42,7 @@ def load_trainable(path: str) -> Any:
         return path
     if is_by_value(path):
         rule = "was passed by value, by a script or a notebook: pass it again, from Python"
-        raise bad_value(f"{rule}, as {python_argument(path)}", path)
+        raise bad_value(f"{rule}, as {format_python_argument(path)}", path)
     module, _, name = path.partition(":")
     if is_standard(module):
         raise bad_value(NOT_STANDARD, path)
@@ -66,7 +66,7 @@ def is_learner(trainable: Any) -> bool:
     """Whether it is a Learner class or builder; else a class of Ray Tune's or a Tune function."""
     if inspect.isclass(trainable):
         return not is_rays_class(trainable)
-    return not _accepts(trainable, {}) and _builds(trainable, world_size=1)
+    return not _can_take(trainable, {}) and _can_build(trainable, world_size=1)
 
 
 def is_rays_class(trainable: Any) -> bool:
@@ -74,7 +74,7 @@ def is_rays_class(trainable: Any) -> bool:
     return inspect.isclass(trainable) and tune is not None and issubclass(trainable, tune.Trainable)
 
 
-def trainable_fault(trainable: Any) -> Fault | None:
+def find_trainable_fault(trainable: Any) -> Fault | None:
     """Why `trainable` is no Learner, class of Ray's or `def train(config)`; None if it is one."""
     if is_rays_class(trainable):
         return None
@@ -83,17 +83,17 @@ def trainable_fault(trainable: Any) -> Fault | None:
         rule = f"class {trainable.__name__} is no Learner: it"
         if missing:
             return Fault("trainable", f"{rule} lacks {', '.join(missing)}")
-        if not _builds(trainable, world_size=1):
-            signature = str(_signature(trainable))
+        if not _can_build(trainable, world_size=1):
+            signature = str(_read_signature(trainable))
             return Fault("trainable", f"{rule} must take {_OF_A_LEARNER}", signature)
         return None
     if not callable(trainable):
         rule = "must be a Learner class, a function that builds one, or a function of config"
         return Fault("trainable", rule, trainable)
-    if is_learner(trainable) or _accepts(trainable, {}):
+    if is_learner(trainable) or _can_take(trainable, {}):
         return None
     rule = f"a function must take (config), or {_OF_A_LEARNER} to build a Learner"
-    return Fault("trainable", rule, str(_signature(trainable)))
+    return Fault("trainable", rule, str(_read_signature(trainable)))
 
 
 def has_test(trainable: Any) -> bool:
@@ -101,23 +101,23 @@ def has_test(trainable: Any) -> bool:
     return is_learner(trainable) and callable(getattr(trainable, "test", None))
 
 
-def takes_split(trainable: Any) -> bool:
+def can_split(trainable: Any) -> bool:
     """Whether `trainable` is a Learner that can be built as one stage of several."""
-    return is_learner(trainable) and _builds(trainable, world_size=2, split=2)
+    return is_learner(trainable) and _can_build(trainable, world_size=2, split=2)
 
 
-def _builds(trainable: Callable[..., Any], **size: int) -> bool:
-    return _accepts(trainable, {}, {}, device=None, rank=0, **size)
+def _can_build(trainable: Callable[..., Any], **size: int) -> bool:
+    return _can_take(trainable, {}, {}, device=None, rank=0, **size)
 
 
-def _accepts(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> bool:
+def _can_take(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> bool:
     try:
         return bool(inspect.signature(function).bind(*arguments, **keywords))
     except (TypeError, ValueError):
         return False
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+def _read_signature(function: Callable[..., Any]) -> inspect.Signature | None:
     """The signature, or None for one that Python does not know."""
     try:
         return inspect.signature(function)
@@ -140,7 +140,7 @@ class Registry(Generic[S]):
     unchecked: type[S]
     also: tuple[str, ...] = ()
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """The names of the extensions that ship, sorted."""
         # By the package's name: the spec stands below `tuner.search` and cannot import it, and
         # must not load every searcher to check one
@@ -149,11 +149,13 @@ class Registry(Generic[S]):
         modules = iter_modules(package.submodule_search_locations)
         return sorted(module.name for module in modules if not module.name.startswith("_"))
 
-    def extension(self, name: str) -> ModuleType:
+    def load_extension(self, name: str) -> ModuleType:
         """The module called `name`, imported. Raises FaultsError where it is none or broken."""
         if not _is_dotted(name):
-            if name not in (names := self.names()):
-                raise FaultsError(unknown(self.key, self.kind, name, [*names, *self.also]))
+            if name not in (names := self.list_names()):
+                raise FaultsError(
+                    build_unknown_fault(self.key, self.kind, name, [*names, *self.also])
+                )
             return import_module(f"{self.package}.{name}")
         if is_standard(name):
             raise FaultsError(Fault(self.key, NOT_STANDARD, name))
@@ -169,13 +171,13 @@ class Registry(Generic[S]):
             raise FaultsError(Fault(self.key, rule, name))
         return module
 
-    def settings(self, name: str) -> type[S]:
+    def load_settings(self, name: str) -> type[S]:
         """The settings class of the extension called `name`. Raises as `extension` does."""
-        settings: type[S] = self.extension(name).SETTINGS
+        settings: type[S] = self.load_extension(name).SETTINGS
         return settings
 
-    def shipped(self) -> dict[str, type[S]]:
-        return {name: self.settings(name) for name in self.names()}
+    def load_shipped_settings(self) -> dict[str, type[S]]:
+        return {name: self.load_settings(name) for name in self.list_names()}
 
     def read(self, raw: Mapping[str, Any], name: str, context: object) -> S:
         """The settings in `raw`; imports a user's module in the context IMPORTING alone.
@@ -184,7 +186,7 @@ class Registry(Generic[S]):
         """
         is_retired = context == retired.RECORDED and name in retired.SCHEDULERS
         imports = not is_retired and (context == IMPORTING or not _is_dotted(name))
-        settings, faults = parse(self.settings(name) if imports else self.unchecked, raw)
+        settings, faults = parse(self.load_settings(name) if imports else self.unchecked, raw)
         if settings is None:
             raise FaultsError(*faults)
         return settings

@@ -22,7 +22,7 @@ _TARGET = re.compile(rf"{_URL.pattern}|{_VARIABLE.pattern}\S*")
 _RULE = "must be a URL, https://HOST/PATH or ${VARIABLE}"
 
 
-def valid_target(target: str, info: ValidationInfo) -> str:
+def check_target(target: str, info: ValidationInfo) -> str:
     """`target`. Raises FaultsError for an invalid one; recorded ones may be commands."""
     if info.context == RECORDED and is_command(target):
         return target
@@ -44,24 +44,24 @@ def is_apprise(target: str) -> bool:
 
 
 def is_hidden(target: str) -> bool:
-    """Whether `hidden` has removed the target's secrets."""
+    """Whether `hide_secrets` has removed the target's secrets."""
     return not is_command(target) and target.endswith(_HIDDEN)
 
 
-def reads_variable(target: str) -> bool:
+def has_variable(target: str) -> bool:
     """Whether it has a variable of the environment in it."""
     return _VARIABLE.search(target) is not None
 
 
-def hidden(target: str) -> str:
+def hide_secrets(target: str) -> str:
     """A target without what may be a secret, to be written and shown.
 
-    >>> hidden("https://hooks.slack.com/services/T0/B0/secret"), hidden("slack://secret")
+    >>> hide_secrets("https://hooks.slack.com/services/T0/B0/secret"), hide_secrets("slack://secret")
     ('https://hooks.slack.com/***', 'slack://***')
-    >>> hidden("https://hooks.slack.com/${SLACK_PATH}"), hidden("http://127.0.0.1:8000")
+    >>> hide_secrets("https://hooks.slack.com/${SLACK_PATH}"), hide_secrets("http://127.0.0.1:8000")
     ('https://hooks.slack.com/${SLACK_PATH}', 'http://127.0.0.1:8000')
     """
-    if is_command(target) or reads_variable(target):
+    if is_command(target) or has_variable(target):
         return target
     scheme, _, address = target.partition("://")
     host = address.partition("/")[0]
@@ -70,12 +70,14 @@ def hidden(target: str) -> str:
     return target if address.rstrip("/") == host else f"{scheme}://{host}/{_HIDDEN}"
 
 
-def filled(target: str, environment: Mapping[str, str]) -> str:
+def resolve_variables(target: str, environment: Mapping[str, str]) -> str:
     """A URL with its variables filled in. Raises UsageError for an unset variable or no URL."""
     missing = [name for name in _VARIABLE.findall(target) if not environment.get(name)]
     if missing:
         raise UsageError(f"notify: {target} needs ${missing[0]} in the environment: set it")
     url = _VARIABLE.sub(lambda match: environment[match[1]], target)
     if not _URL.fullmatch(url):
-        raise UsageError(f"notify: {hidden(target)} is no URL once its variables are filled in")
+        raise UsageError(
+            f"notify: {hide_secrets(target)} is no URL once its variables are filled in"
+        )
     return url

@@ -23,7 +23,7 @@ def parse_json(
     (brackets, commas, colons) is refused before it is built: a byte of it can take fifty in memory.
     """
     if sum(map(data.count, (b"[", b"{", b",", b":"))) > 2 * most:
-        raise ValueError(f"it {too_many(most)}")
+        raise ValueError(f"it {describe_excess(most)}")
     try:
         return decode(data.decode())
     except RecursionError:
@@ -32,11 +32,11 @@ def parse_json(
         raise ValueError(f"not {what}") from error
 
 
-def too_many(most: int) -> str:
+def describe_excess(most: int) -> str:
     return f"holds more than {most:,} values"
 
 
-def fault_of_values(value: object, *, most: int = MOST) -> str | None:
+def find_value_fault(value: object, *, most: int = MOST) -> str | None:
     """Why `value` is not plain or too large (`most` values and names), or None."""
     todo: list[tuple[object, int]] = [(value, 0)]
     count = 0
@@ -44,7 +44,7 @@ def fault_of_values(value: object, *, most: int = MOST) -> str | None:
         value, depth = todo.pop()
         count += 1
         if count > most:
-            return too_many(most)
+            return describe_excess(most)
         if depth > DEEPEST:
             return TOO_DEEP
         if isinstance(value, dict):
@@ -89,26 +89,26 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def flat(values: Mapping[str, Any], separator: str = "/") -> dict[str, Any]:
+def flatten(values: Mapping[str, Any], separator: str = "/") -> dict[str, Any]:
     """Nested mappings as one, their names joined.
 
-    >>> flat({"lr": 0.1, "augment": {"shift": 2}})
+    >>> flatten({"lr": 0.1, "augment": {"shift": 2}})
     {'lr': 0.1, 'augment/shift': 2}
     """
     flattened: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            inner = flat(value, separator)
+            inner = flatten(value, separator)
             flattened |= {f"{name}{separator}{below}": leaf for below, leaf in inner.items()}
         else:
             flattened[name] = value
     return flattened
 
 
-def value_at(values: Mapping[str, Any], path: str) -> Any:
+def resolve_value(values: Mapping[str, Any], path: str) -> Any:
     """The value of this name or at this dotted path. Raises KeyError if there is none.
 
-    >>> value_at({"opt": {"lr": 0.1}}, "opt.lr"), value_at({"val.loss": 0.5}, "val.loss")
+    >>> resolve_value({"opt": {"lr": 0.1}}, "opt.lr"), resolve_value({"val.loss": 0.5}, "val.loss")
     (0.1, 0.5)
     """
     if path in values:
@@ -117,11 +117,11 @@ def value_at(values: Mapping[str, Any], path: str) -> Any:
     inner = values[name]
     if not isinstance(inner, Mapping):
         raise KeyError(path)
-    return value_at(inner, below)
+    return resolve_value(inner, below)
 
 
-def get_at(values: Mapping[str, Any], path: str) -> Any:
+def find_value(values: Mapping[str, Any], path: str) -> Any:
     try:
-        return value_at(values, path)
+        return resolve_value(values, path)
     except KeyError:
         return None

@@ -9,26 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from tuner.spec.command import Command
-from tuner.spec.declaration import declaration_of
+from tuner.spec.declaration import load_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.sections import Objective, Resources, usual_mode
-from tuner.spec.space.domains import Choice, Space, literal
-from tuner.spec.space.spaces import domains_of, walk
+from tuner.spec.sections import Objective, Resources, infer_mode
+from tuner.spec.space.domains import Choice, Space, format_literal
+from tuner.spec.space.spaces import list_domains, walk
 from tuner.spec.strategies import GridSettings
 from tuner.spec.validation import Machine
-from tuner.wording import amount_of, duration, shorten
+from tuner.wording import format_amount, format_duration, shorten
 
 _GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's driver is loaded
 
 
-def plan_of(spec: ExperimentSpec, *, here: bool, machine: Machine | None = None) -> dict[str, Any]:
+def build_plan(
+    spec: ExperimentSpec, *, here: bool, machine: Machine | None = None
+) -> dict[str, Any]:
     """{trials, epochs_a_trial, a_trial_reserves, notes}, with {at_once, machine} if it runs `here`,
     {data} if declared, and {takes: {epoch_s, total_s}} if the Learner can tell. Unknown numbers are
     words.
     """
     resources = spec.resources
     plan: dict[str, Any] = {
-        "trials": spec.trials or f"as many as {duration(spec.time_budget_s or 0)} allow",
+        "trials": spec.trials or f"as many as {format_duration(spec.time_budget_s or 0)} allow",
         "epochs_a_trial": spec.epochs or "as many as the function reports",
         "a_trial_reserves": {
             "cpus": 0 if spec.is_elsewhere else resources.cpus * resources.ranks,
@@ -36,49 +38,49 @@ def plan_of(spec: ExperimentSpec, *, here: bool, machine: Machine | None = None)
         },
     }
     if here and not spec.is_elsewhere:
-        machine = machine or Machine.here()
-        fits = fit(resources, machine)
+        machine = machine or Machine.detect()
+        fits = count_fitting_trials(resources, machine)
         plan["at_once"] = min(fits, spec.max_concurrent or fits)
         plan["machine"] = {
             "cpus": machine.cpus,
             **({"gpus": machine.gpus} if resources.gpus else {}),
         }
-    plan["notes"] = warnings_of(spec, here=here)
-    declaration = declaration_of(spec.trainable)
+    plan["notes"] = list_warnings(spec, here=here)
+    declaration = load_declaration(spec.trainable)
     if data := declaration.data(spec):
         plan["data"] = data
     plan["notes"] += declaration.notes(spec)
-    if plan.get("at_once") and spec.trials and (epoch_s := declaration.epoch_s(spec)):
-        epochs = spec.trials * _expected_epochs(spec)
+    if plan.get("at_once") and spec.trials and (epoch_s := declaration.measure_epoch_s(spec)):
+        epochs = spec.trials * _estimate_epochs(spec)
         plan["takes"] = {"epoch_s": epoch_s, "total_s": epoch_s * epochs / plan["at_once"]}
     return plan
 
 
-def _expected_epochs(spec: ExperimentSpec) -> float:
+def _estimate_epochs(spec: ExperimentSpec) -> float:
     scheduler = spec.scheduler
     length = float(spec.epochs or 1)
-    expected = scheduler.expected_epochs(spec.brackets) if scheduler else None
+    expected = scheduler.estimate_epochs(spec.brackets) if scheduler else None
     return length if expected is None else min(expected, length)
 
 
-def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
+def list_warnings(spec: ExperimentSpec, *, here: bool) -> list[str]:
     """Settings that work, but hardly as intended. here: trials run on this machine."""
     return [
-        *_of_the_objective(spec.objective),
-        *_of_grids(spec),
-        *_of_lists(spec.search.space),
-        *_of_a_command(spec),
-        *(_of_idle_gpus(spec) if here else ()),
+        *_check_mode(spec.objective),
+        *_check_grids(spec),
+        *_check_lists(spec.search.space),
+        *_check_command(spec),
+        *(_check_idle_gpus(spec) if here else ()),
     ]
 
 
-def _of_the_objective(objective: Objective) -> Iterator[str]:
-    if usual_mode(objective.metric) not in (None, objective.mode):
+def _check_mode(objective: Objective) -> Iterator[str]:
+    if infer_mode(objective.metric) not in (None, objective.mode):
         best = f"{objective.better.removesuffix('r')}st {objective.metric}"
         yield f"objective.mode={objective.mode} takes the trial with the {best} for the best"
 
 
-def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
+def _check_grids(spec: ExperimentSpec) -> Iterator[str]:
     """The effect of `num_samples` on a grid, and on `grid_search` in other strategies."""
     search = spec.search
     samples = spec.num_samples
@@ -90,7 +92,7 @@ def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
             trials = f"{samples} of the grid's {search.all_trials:,} trials, {which}"
             yield f"num_samples={samples} takes {trials}, and leaves {left_out:,} out."
         return
-    choices = ((path, d) for path, d in domains_of(search.space) if isinstance(d, Choice))
+    choices = ((path, d) for path, d in list_domains(search.space) if isinstance(d, Choice))
     grids = {path: choice for path, choice in choices if choice.name == "grid_search"}
     if grids:
         rays = samples * prod(len(domain.values) for domain in grids.values())
@@ -101,18 +103,18 @@ def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
         )
 
 
-def _of_lists(space: Space) -> Iterator[str]:
+def _check_lists(space: Space) -> Iterator[str]:
     """Lists outside of domains, which other libraries take for choices."""
     for position, value in walk(space):
         if isinstance(value, list) and value:
-            text = shorten(literal(value), 80)
+            text = shorten(format_literal(value), 80)
             yield (
                 f"search.space.{position.path} is {text} in every trial: write choice(...) to "
                 "search its values, constant(...) to keep it"
             )
 
 
-def _of_a_command(spec: ExperimentSpec) -> Iterator[str]:
+def _check_command(spec: ExperimentSpec) -> Iterator[str]:
     """Hyperparameters that a command with placeholders does not use."""
     if not isinstance(spec.trainable, Command):
         return
@@ -123,24 +125,24 @@ def _of_a_command(spec: ExperimentSpec) -> Iterator[str]:
         yield f"the command has no {names}: the script finds the value in $TUNER_CONFIG alone"
 
 
-def gpus_here(driver: Path = _GPUS) -> int:
+def count_local_gpus(driver: Path = _GPUS) -> int:
     """The number of this machine's NVIDIA GPUs, unless they are hidden. Imports no torch."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
     return 0 if hidden or not driver.is_dir() else len(list(driver.iterdir()))
 
 
-def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:
+def _check_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:
     if spec.resources.gpus or spec.is_elsewhere:
         return
-    if count := gpus_here():
-        idle = amount_of(count, "GPU")
+    if count := count_local_gpus():
+        idle = format_amount(count, "GPU")
         it = "it" if count == 1 else "them"
         yield (
             f"trials reserve no GPU: they train on CPUs and leave {idle} idle; --gpus 1 uses {it}"
         )
 
 
-def fit(resources: Resources, machine: Machine) -> int:
+def count_fitting_trials(resources: Resources, machine: Machine) -> int:
     fits = int(machine.cpus / (resources.cpus * resources.ranks) + 1e-9)
     if resources.gpus >= 1:
         return min(fits, int(machine.gpus / (resources.gpus * resources.ranks)))

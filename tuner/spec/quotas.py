@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tuner.wording import amount_of
+from tuner.wording import format_amount
 
 ROOT = Path("/")
 
@@ -21,25 +21,25 @@ class Limit:
     file: Path
 
 
-def usable_cpus(root: Path = ROOT) -> int:
+def count_usable_cpus(root: Path = ROOT) -> int:
     """How many CPUs this process may keep busy, at least 1; a fractional quota is rounded down."""
-    quota = cpu_limit(root)
+    quota = find_cpu_limit(root)
     return max(1, int(quota.amount)) if quota else len(os.sched_getaffinity(0))
 
 
-def cpus_in_words(root: Path = ROOT) -> str:
+def describe_cpus(root: Path = ROOT) -> str:
     """How many CPUs may be used, of how many, and the quota if that is why."""
-    quota = cpu_limit(root)
-    text = f"{usable_cpus(root)} of {os.cpu_count()} may be used"
-    return f"{text}: {quota.file} gives {amount_of(quota.amount, 'CPU')}" if quota else text
+    quota = find_cpu_limit(root)
+    text = f"{count_usable_cpus(root)} of {os.cpu_count()} may be used"
+    return f"{text}: {quota.file} gives {format_amount(quota.amount, 'CPU')}" if quota else text
 
 
-def cpu_limit(root: Path = ROOT) -> Limit | None:
+def find_cpu_limit(root: Path = ROOT) -> Limit | None:
     """The tightest CPU quota, or None without one below the CPUs that the process may run on."""
     limits = []
-    for group in _groups("cpu", root):
-        version_1 = [_text(group / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
-        version_2 = _text(group / "cpu.max").split()
+    for group in _list_groups("cpu", root):
+        version_1 = [_read_text(group / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
+        version_2 = _read_text(group / "cpu.max").split()
         for name, numbers in (("cpu.cfs_quota_us", version_1), ("cpu.max", version_2)):
             if numbers and all(map(str.isdigit, numbers)):  # "max" and -1 are no limits
                 quota, period = map(int, numbers)
@@ -48,31 +48,31 @@ def cpu_limit(root: Path = ROOT) -> Limit | None:
     return tightest if tightest and tightest.amount < len(os.sched_getaffinity(0)) else None
 
 
-def memory_limit(root: Path = ROOT) -> tuple[Limit, int] | None:
+def find_memory_limit(root: Path = ROOT) -> tuple[Limit, int] | None:
     """The tightest memory limit, and the bytes left below the first that is reached; or None.
 
     Reclaimable files are not counted as used. memory.high slows, and so counts, too.
     """
     limits = []
     left = []
-    for group in _groups("memory", root):
-        stat = dict(re.findall(r"^(\w+) (\d+)$", _text(group / "memory.stat"), re.MULTILINE))
+    for group in _list_groups("memory", root):
+        stat = dict(re.findall(r"^(\w+) (\d+)$", _read_text(group / "memory.stat"), re.MULTILINE))
         for names, usage, reclaimable in (
             (("memory.max", "memory.high"), "memory.current", "inactive_file"),
             (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"),
         ):
-            used = int(_text(group / usage) or 0) - int(stat.get(reclaimable, 0))
+            used = int(_read_text(group / usage) or 0) - int(stat.get(reclaimable, 0))
             for name in names:
-                if (limit := _text(group / name)).isdigit():  # "max" is no limit
+                if (limit := _read_text(group / name)).isdigit():  # "max" is no limit
                     limits.append(Limit(int(limit), group / name))
                     left.append(max(0, int(limit) - used))
     return (min(limits, key=lambda limit: limit.amount), min(left)) if limits else None
 
 
-def _groups(controller: str, root: Path) -> Iterator[Path]:
+def _list_groups(controller: str, root: Path) -> Iterator[Path]:
     """The folders of this process's own group, and those above it, that may limit `controller`."""
     top = root / "sys/fs/cgroup"
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in _read_text(root / "proc/self/cgroup").splitlines():
         _, names, path = line.split(":", 2)
         if not names or controller in names.split(","):  # version 2 has no names
             # A container may see its own group as the mounted one, under any path
@@ -80,7 +80,7 @@ def _groups(controller: str, root: Path) -> Iterator[Path]:
             yield from (top / names / folder for folder in (group, *group.parents))
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     """What a file of the kernel says; "" where there is none, as on macOS."""
     try:
         return file.read_text().strip()

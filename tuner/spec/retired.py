@@ -41,7 +41,7 @@ def find_retired(raw: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault("scheduler.name", _RULE, name)
     if not str(raw.get("trainable")).startswith("tuner."):
         return
-    for section, values in _sections(raw):
+    for section, values in _list_sections(raw):
         for key, gone in _TRAINING.items():
             if key in values and (gone is None or values[key] in gone):
                 yield Fault(f"{section}.{key}", _RULE, values[key])
@@ -53,7 +53,7 @@ def refuse_retired(raw: Mapping[str, Any], source: str) -> None:
         raise SpecError(faults, source)
 
 
-def _sections(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _list_sections(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The constants and the space, each with its key."""
     search = raw.get("search")
     space = search.get("space") if isinstance(search, Mapping) else None

@@ -26,21 +26,21 @@ class SchedulerSettings(Settings):
 
     def build(self, objective: Objective, *, brackets: int = 1) -> Any:
         """Ray Tune's scheduler of these settings, a `StoppingScheduler`."""
-        return SCHEDULERS.extension(self.name).build(self, objective, brackets)
+        return SCHEDULERS.load_extension(self.name).build(self, objective, brackets)
 
-    def settled(self, trials: int | None) -> SchedulerSettings:
+    def settle(self, trials: int | None) -> SchedulerSettings:
         """These settings with open ones decided for `trials` (None: time ends the search)."""
         return self
 
-    def settled_text(self) -> str | None:
-        """The first rung that `settled` has decided, as text for the plan, or None."""
+    def describe_first_rung(self) -> str | None:
+        """The first rung that `settle` has decided, as text for the plan, or None."""
         return None
 
-    def brackets_with(self, default: int) -> int:
+    def count_brackets(self, default: int) -> int:
         """The number of brackets; `default` is what the search would have."""
         return 1
 
-    def lengthened(self, max_t: int) -> SchedulerSettings:
+    def extend(self, max_t: int) -> SchedulerSettings:
         """These settings with a later end that keeps all earlier decisions valid."""
         return self.model_copy(update={"max_t": max_t})
 
@@ -48,7 +48,7 @@ class SchedulerSettings(Settings):
         """The epochs below `max_t` at which trials are compared, ascending."""
         return ()
 
-    def expected_epochs(self, brackets: int) -> float | None:
+    def estimate_epochs(self, brackets: int) -> float | None:
         """The average length of a trial, or None if unknown."""
         return None
 
@@ -56,14 +56,14 @@ class SchedulerSettings(Settings):
         """When trials are stopped, for the plan of the experiment."""
         return f"{self.name}, at {self.max_t} epochs at the latest"
 
-    def brackets_text(self, brackets: int) -> str:
+    def describe_brackets(self, brackets: int) -> str:
         """What the brackets do, for the plan of an experiment that has several."""
         return str(brackets)
 
-    def without_stopping(self) -> SchedulerSettings:
+    def disable_stopping(self) -> SchedulerSettings:
         """Settings under which every trial trains to `max_t`."""
         values = {"name": DEFAULT, "max_t": self.max_t, "grace_period": self.max_t}
-        return SCHEDULERS.settings(DEFAULT).model_validate(values)
+        return SCHEDULERS.load_settings(DEFAULT).model_validate(values)
 
 
 class UncheckedScheduler(SchedulerSettings):

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tuner.errors import Fault
 from tuner.spec.settings import MAX_COUNT, Count, FaultsError, Settings, bad_value
-from tuner.spec.space.constraints import Expression, as_list, condition
-from tuner.wording import devices
+from tuner.spec.space.constraints import Expression, as_list, parse_condition
+from tuner.wording import format_devices
 
 Mode = Literal["min", "max"]
 _MOST_OTHERS = 2  # goals beside the first; a front of more has most trials on it
@@ -24,12 +24,12 @@ _HIGHER = re.compile(
 )
 
 
-def usual_mode(metric: str) -> Mode | None:
+def infer_mode(metric: str) -> Mode | None:
     """The mode that a metric's name implies: losses and errors go down, accuracies up; or None.
 
-    >>> usual_mode("val_loss"), usual_mode("top1_error"), usual_mode("val_accuracy")
+    >>> infer_mode("val_loss"), infer_mode("top1_error"), infer_mode("val_accuracy")
     ('min', 'min', 'max')
-    >>> usual_mode("epoch_s") is None
+    >>> infer_mode("epoch_s") is None
     True
     """
     name = metric.lower()
@@ -38,13 +38,13 @@ def usual_mode(metric: str) -> Mode | None:
     return "max" if _HIGHER.search(name) else None
 
 
-def _names_metric(text: str) -> str:
-    if not condition(text).names:
+def _check_limit(text: str) -> str:
+    if not parse_condition(text).names:
         raise bad_value("names no metric", text)
     return text
 
 
-_Limit = Annotated[Expression, AfterValidator(_names_metric)]
+_Limit = Annotated[Expression, AfterValidator(_check_limit)]
 
 
 class Goal(Settings):
@@ -63,11 +63,11 @@ class Goal(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _mode_by_name(cls, raw: Any) -> Any:
+    def _infer_mode(cls, raw: Any) -> Any:
         if not isinstance(raw, Mapping) or "mode" in raw:
             return raw
         metric = raw.get("metric")
-        implied = usual_mode(metric) if isinstance(metric, str) else None
+        implied = infer_mode(metric) if isinstance(metric, str) else None
         return {**raw, "mode": implied} if implied else raw
 
     @property
@@ -79,17 +79,17 @@ class Goal(Settings):
         """1 where lower values are better, -1 where higher ones are."""
         return 1 if self.mode == "min" else -1
 
-    def key(self, value: float) -> float:
+    def compute_loss(self, value: float) -> float:
         """`value` as a loss, and so as a sort key: the lower, the better."""
         return self.sign * value
 
     def is_better(self, value: float, than: float | None) -> bool:
         """Whether `value` beats `than`; any value beats None."""
-        return than is None or self.key(value) < self.key(than)
+        return than is None or self.compute_loss(value) < self.compute_loss(than)
 
-    def best(self, values: Iterable[float]) -> float:
+    def choose_best(self, values: Iterable[float]) -> float:
         """The best of `values`, the first of equals. Raises ValueError where there are none."""
-        return min(values, key=self.key)
+        return min(values, key=self.compute_loss)
 
 
 class Objective(Goal):
@@ -125,7 +125,7 @@ class Objective(Goal):
     )
 
     @model_validator(mode="after")
-    def _distinct_goals(self) -> Self:
+    def _check_goals(self) -> Self:
         names = [goal.metric for goal in self.goals]
         if len({*names}) < len(names) or len(self.others) > _MOST_OTHERS:
             rule = f"must be other metrics, {_MOST_OTHERS} at most"
@@ -138,24 +138,24 @@ class Objective(Goal):
 
     @property
     def limited(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(n for text in self.limits for n in condition(text).names))
+        return tuple(dict.fromkeys(n for text in self.limits for n in parse_condition(text).names))
 
     @property
     def required(self) -> tuple[str, ...]:
         """The metrics beside `metric` that every report must have: those of goals and limits."""
         return tuple(dict.fromkeys([*(goal.metric for goal in self.others), *self.limited]))
 
-    def losses(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
+    def compute_losses(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """A report's value of each goal, as a loss."""
-        return tuple(goal.key(metrics[goal.metric]) for goal in self.goals)
+        return tuple(goal.compute_loss(metrics[goal.metric]) for goal in self.goals)
 
-    def counts(self, epoch: int, metrics: Mapping[str, Any]) -> bool:
+    def can_be_best(self, epoch: int, metrics: Mapping[str, Any]) -> bool:
         """Whether the report of an epoch can be a trial's best one."""
-        return epoch >= (self.from_epoch or 0) and self.allows(metrics)
+        return epoch >= (self.from_epoch or 0) and self.is_within_limits(metrics)
 
-    def allows(self, metrics: Mapping[str, Any]) -> bool:
+    def is_within_limits(self, metrics: Mapping[str, Any]) -> bool:
         """Whether a report keeps every limit; one that lacks a metric does not."""
-        return all(condition(text).holds(metrics) for text in self.limits)
+        return all(parse_condition(text).is_true(metrics) for text in self.limits)
 
 
 LEAST_SHARE = 0.0001  # of a CPU or a GPU
@@ -192,11 +192,11 @@ class Resources(Settings):
     @property
     def text(self) -> str:
         """All that a trial reserves, in words."""
-        each = devices(self.cpus, self.gpus)
+        each = format_devices(self.cpus, self.gpus)
         return each if self.ranks == 1 else f"{self.ranks_text} of {each}"
 
     @model_validator(mode="after")
-    def _gpu_shares(self) -> Self:
+    def _check_gpus(self) -> Self:
         is_whole = self.gpus == int(self.gpus)
         if 0 < self.gpus < LEAST_SHARE:
             raise FaultsError(Fault("gpus", f"must be 0 or at least {LEAST_SHARE}", self.gpus))

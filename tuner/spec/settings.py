@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from tuner.errors import Fault, unknown
+from tuner.errors import Fault, build_unknown_fault
 
 MAX_COUNT = 10**9  # trials, epochs, workers, seconds of waiting: anything above is a slip
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
@@ -45,7 +45,7 @@ class Settings(BaseModel):
 S = TypeVar("S", bound=Settings)
 
 
-def schema_of(model: type[Settings]) -> dict[str, Any]:
+def build_schema(model: type[Settings]) -> dict[str, Any]:
     """The JSON schema of one model; descriptions are inherited, from docstring and base classes."""
     schema: dict[str, Any] = model.model_json_schema()
     schema.pop("$defs", None)
@@ -87,13 +87,13 @@ def bad_value(rule: str, value: object = None, choices: tuple[str, ...] = ()) ->
     return FaultsError(Fault("", rule, value, choices))
 
 
-def known_names(raw: object, choices: Collection[str], noun: str) -> object:
+def parse_names(raw: object, choices: Collection[str], noun: str) -> object:
     """The unique names of a list or text. Raises FaultsError for others."""
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple):
         raise bad_value("must be a list of names", raw, tuple(choices))
     if wrong := [name for name in names if name not in choices]:
-        raise FaultsError(*(unknown("", noun, str(name), choices) for name in wrong))
+        raise FaultsError(*(build_unknown_fault("", noun, str(name), choices) for name in wrong))
     return tuple(dict.fromkeys(names))
 
 
@@ -104,10 +104,10 @@ def parse(
     try:
         return model.model_validate(values, context=context), []
     except ValidationError as error:
-        return None, faults_of(error, model, prefix)
+        return None, convert_errors(error, model, prefix)
 
 
-def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[Fault]:
+def convert_errors(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[Fault]:
     """pydantic's errors for values of `model`, in plain words."""
     faults: list[Fault] = []
     for item in error.errors(include_url=False):
@@ -116,21 +116,21 @@ def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") 
         key = ".".join([*([prefix] if prefix else []), *map(str, location)])
         cause = item.get("ctx", {}).get("error")
         if isinstance(cause, FaultsError):
-            faults += [fault.under(key) for fault in cause.faults]
+            faults += [fault.add_prefix(key) for fault in cause.faults]
         elif item["type"] == "extra_forbidden":
-            owner = _model_at(model, location[:-1])
-            faults.append(unknown(key, "key", str(location[-1]), owner.model_fields))
+            owner = _find_model(model, location[:-1])
+            faults.append(build_unknown_fault(key, "key", str(location[-1]), owner.model_fields))
         elif item["type"] == "missing":
             faults.append(Fault(key, "is required"))
         elif item["type"] == "literal_error":
             expected = str(item["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
             choices = tuple(expected.split(", "))
             if isinstance(value, str):
-                faults.append(unknown(key, str(location[-1]), value, choices))
+                faults.append(build_unknown_fault(key, str(location[-1]), value, choices))
             else:
                 faults.append(Fault(key, "must be one of the choices", value, choices))
         elif item["type"] == "model_type":
-            owner = _model_at(model, location)
+            owner = _find_model(model, location)
             keys = () if owner is model else tuple(sorted(owner.model_fields))
             faults.append(Fault(key, "must be a mapping of keys to values", value, keys))
         elif item["type"] in _RULES:
@@ -143,7 +143,7 @@ def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") 
     return faults
 
 
-def _model_at(model: type[BaseModel], location: tuple[int | str, ...]) -> type[BaseModel]:
+def _find_model(model: type[BaseModel], location: tuple[int | str, ...]) -> type[BaseModel]:
     """The model that owns the key at `location`, or the outermost model."""
     for part in location:
         field = model.model_fields.get(str(part))

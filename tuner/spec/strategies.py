@@ -16,20 +16,20 @@ from pydantic import (
     model_validator,
 )
 
-from tuner.errors import Fault, unknown
+from tuner.errors import Fault, build_unknown_fault
 from tuner.spec.loading import Registry
 from tuner.spec.plain_values import convert_values, is_number
 from tuner.spec.sections import Objective
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
-from tuner.spec.space.constraints import Expression, allows, as_list, check_names
-from tuner.spec.space.grid import MAX_LISTED, Grid, every_value, space_size
+from tuner.spec.space.constraints import Expression, as_list, check_names, is_allowed
+from tuner.spec.space.grid import MAX_LISTED, Grid, count_configs, every_value
 from tuner.spec.space.parsing import parse_space
-from tuner.spec.space.spaces import config_key, domains_of, names_of, space_text
+from tuner.spec.space.spaces import compute_config_key, format_space, list_domains, list_names
 
 SpaceField = Annotated[
     Mapping[str, Any],
     BeforeValidator(parse_space),
-    PlainSerializer(space_text, return_type=dict[str, Any]),
+    PlainSerializer(format_space, return_type=dict[str, Any]),
 ]
 
 
@@ -58,23 +58,23 @@ class SearchSettings(Settings):
     )
 
     @model_validator(mode="after")
-    def _constrains_hyperparameters(self) -> Self:
-        if faults := check_names(self.forbid, names_of(self.space)):
-            raise FaultsError(*(fault.under("forbid") for fault in faults))
+    def _check_forbid(self) -> Self:
+        if faults := check_names(self.forbid, list_names(self.space)):
+            raise FaultsError(*(fault.add_prefix("forbid") for fault in faults))
         return self
 
     def build(
         self, seed: int, *, objective: Objective | None = None, max_t: int | None = None
     ) -> Any:
         """Ray Tune's searcher; the same seed suggests the same configs. max_t: in epochs."""
-        module = SEARCHERS.extension(self.strategy)
+        module = SEARCHERS.load_extension(self.strategy)
         return module.build(self, seed, objective=objective, max_t=max_t)
 
-    def gives(self, config: Mapping[str, Any]) -> bool:
+    def can_suggest(self, config: Mapping[str, Any]) -> bool:
         """Whether the search can suggest `config`, one of its space."""
-        return allows(self.forbid, config)
+        return is_allowed(self.forbid, config)
 
-    def settled(self, num_samples: int | None, time_budget_s: float | None) -> SearchSettings:
+    def settle(self, num_samples: int | None, time_budget_s: float | None) -> SearchSettings:
         """These settings with open ones decided for a search of this length."""
         return self
 
@@ -82,11 +82,11 @@ class SearchSettings(Settings):
         """The allowed cells of a grid; all cells if it is too large to list."""
         if not self.forbid or grid.size > MAX_LISTED:
             return grid.size
-        return sum(allows(self.forbid, grid[index]) for index in range(grid.size))
+        return sum(is_allowed(self.forbid, grid[index]) for index in range(grid.size))
 
     def trials(self, num_samples: int | None) -> int | None:
         """The number of trials, or None if only the time budget ends the search."""
-        if (space_size(self.space) or MAX_COUNT + 1) > MAX_COUNT:
+        if (count_configs(self.space) or MAX_COUNT + 1) > MAX_COUNT:
             return num_samples
         size = self._count(Grid(self.space, every_value))
         return min(size, num_samples or size)
@@ -107,7 +107,7 @@ class SampledSettings(SearchSettings):
     )
 
     @model_validator(mode="after")
-    def _points_fit(self) -> Self:
+    def _check_points(self) -> Self:
         if not self.points_to_evaluate:
             return self
         from tuner.spec.space.encoding import Encoding  # numpy
@@ -118,7 +118,9 @@ class SampledSettings(SearchSettings):
             try:
                 encoding.encode(point, partial=True)
             except FaultsError as error:
-                faults += (fault.under(f"points_to_evaluate.{number}") for fault in error.faults)
+                faults += (
+                    fault.add_prefix(f"points_to_evaluate.{number}") for fault in error.faults
+                )
         if faults:
             raise FaultsError(*faults)
         return self
@@ -190,22 +192,26 @@ class GridSettings(SearchSettings):
         "default the experiment's",
     )
 
-    def points_of(self, path: str) -> int:
+    def count_points(self, path: str) -> int:
         if isinstance(self.points, int):
             return self.points
         return self.points.get(path, _POINTS)
 
     @model_validator(mode="after")
-    def _fits_the_space(self) -> Self:
-        paths = [path for path, _ in domains_of(self.space)]
+    def _check_space(self) -> Self:
+        paths = [path for path, _ in list_domains(self.space)]
         names = self.points.keys() - paths if isinstance(self.points, dict) else ()
-        faults = [unknown(f"points.{n}", "hyperparameter", n, paths) for n in sorted(names)]
+        faults = [
+            build_unknown_fault(f"points.{n}", "hyperparameter", n, paths) for n in sorted(names)
+        ]
         configs = {f"configs.{number}": config for number, config in enumerate(self.configs)}
         if self.through is not None:
             configs["through"] = self.through
         for key, config in configs.items():
             others = sorted(config.keys() - self.space.keys())
-            faults += [unknown(key, "hyperparameter", name, self.space) for name in others]
+            faults += [
+                build_unknown_fault(key, "hyperparameter", name, self.space) for name in others
+            ]
             missing = [name for name in self.space if name not in config]
             faults += [Fault(f"{key}.{name}", "is missing") for name in missing]
         if self.seeds and "seed" in self.space:
@@ -218,25 +224,25 @@ class GridSettings(SearchSettings):
 
     @property
     def _grid(self) -> Grid:
-        return Grid(self.space, self.points_of, through=self.through)
+        return Grid(self.space, self.count_points, through=self.through)
 
-    def gives(self, config: Mapping[str, Any]) -> bool:
-        key = config_key(config)
+    def can_suggest(self, config: Mapping[str, Any]) -> bool:
+        key = compute_config_key(config)
         if self.configs:
-            cell = key in map(config_key, self.configs)
+            cell = key in map(compute_config_key, self.configs)
         else:
             grid = self._grid
-            cell = key == config_key(grid[grid.nearest(config)])
-        return cell and super().gives(config)
+            cell = key == compute_config_key(grid[grid.find_nearest(config)])
+        return cell and super().can_suggest(config)
 
     @property
     def all_trials(self) -> int:
         """The trials of the complete grid: the cells, or configs, times the seeds."""
-        allowed = sum(allows(self.forbid, config) for config in self.configs)
+        allowed = sum(is_allowed(self.forbid, config) for config in self.configs)
         count = allowed if self.configs else self._count(self._grid)
         return count * max(len(self.seeds), 1)
 
-    def settled(self, num_samples: int | None, time_budget_s: float | None) -> GridSettings:
+    def settle(self, num_samples: int | None, time_budget_s: float | None) -> GridSettings:
         if self.order is not None:
             return self
         leaves_out = time_budget_s is not None or (num_samples or self.all_trials) < self.all_trials
@@ -258,7 +264,7 @@ class Unnamed(str):
     """The strategy of a spec that names none; it does not count as a field that was set."""
 
 
-def strategy_of(raw: Mapping[str, Any]) -> str:
+def choose_strategy(raw: Mapping[str, Any]) -> str:
     """The strategy that a spec's plain values name; Unnamed where they name none.
 
     A search that a time budget alone ends is `mixed`, too, however few trials it comes to: the
@@ -292,7 +298,7 @@ def _can_learn(raw: Mapping[str, Any]) -> bool:
 def _read(raw: object, info: ValidationInfo) -> object:
     if isinstance(raw, SearchSettings) or not isinstance(raw, Mapping):
         return raw
-    strategy = strategy_of({"search": raw})
+    strategy = choose_strategy({"search": raw})
     if isinstance(raw.get("strategy"), Unnamed):
         raw = {name: value for name, value in raw.items() if name != "strategy"}
     try:

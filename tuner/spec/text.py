@@ -13,10 +13,10 @@ from typing import Any
 import yaml
 
 from tuner.errors import Fault, SpecError
-from tuner.spec.plain_values import TOO_DEEP, fault_of_values, too_many
+from tuner.spec.plain_values import TOO_DEEP, describe_excess, find_value_fault
 from tuner.spec.schedulers import DEFAULT, NONE
-from tuner.spec.sections import usual_mode
-from tuner.spec.strategies import SEARCHERS, SearchSettings, strategy_of
+from tuner.spec.sections import infer_mode
+from tuner.spec.strategies import SEARCHERS, SearchSettings, choose_strategy
 
 MOST = 20_000  # values in a text: YAML is read slowly
 LONGEST_NUMBER = 1000  # characters
@@ -39,7 +39,7 @@ def read_value(text: str) -> Any:
         raise ValueError(f"line {line}: {error.problem}") from None
     except Exception as error:  # a tag's converter may raise any error
         raise ValueError(" ".join(str(error).split()) or type(error).__name__) from None
-    if fault := fault_of_values(value, most=MOST):
+    if fault := find_value_fault(value, most=MOST):
         raise ValueError(f"it {fault}")
     return value
 
@@ -52,13 +52,13 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self._count += 1
         if self._count > MOST:
-            raise ValueError(f"it {too_many(MOST)}")
+            raise ValueError(f"it {describe_excess(MOST)}")
         return super().compose_node(parent, index)
 
     def compose_scalar_node(self, anchor: dict[Any, yaml.Node]) -> yaml.ScalarNode:
         node = super().compose_scalar_node(anchor)
         if _SURROGATE.search(node.value):
-            node.value = _joined(node.value)
+            node.value = _join_surrogates(node.value)
         if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
             length = f"{len(node.value):,} characters"
             raise ValueError(f"it has a number of {length}, at most {LONGEST_NUMBER:,} are read")
@@ -78,7 +78,7 @@ class _Loader(yaml.SafeLoader):
             lines[key.value] = line
 
 
-def _joined(text: str) -> str:
+def _join_surrogates(text: str) -> str:
     """`text` with surrogate pairs as single characters. Raises ValueError for half a pair."""
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
@@ -115,45 +115,47 @@ def read_mapping(text: str, source: str = "the spec") -> dict[str, Any]:
     return raw
 
 
-def lines_of(text: str) -> dict[str, int]:
+def find_lines(text: str) -> dict[str, int]:
     """dotted path -> the line, from 1, of its key in a YAML text that `read_value` reads."""
     lines: dict[str, int] = {}
 
-    def note(node: yaml.Node | None, path: str) -> None:
+    def collect(node: yaml.Node | None, path: str) -> None:
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 below = f"{path}.{key.value}" if path else str(key.value)
                 lines[below] = key.start_mark.line + 1
-                note(value, below)
+                collect(value, below)
 
-    note(yaml.compose(text, Loader=_Loader), "")
+    collect(yaml.compose(text, Loader=_Loader), "")
     return lines
 
 
-def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
+def apply_assignments(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     """`raw` with each `dotted.path=value` set, as YAML; a later one wins.
 
     A new strategy or scheduler keeps shared settings only; a new metric resets the mode;
     `objectives` replace the objective. Raises SpecError for an assignment without `=`, or a path
     through a plain value.
     """
-    values = assigned(assignments)
+    values = parse_assignments(assignments)
     by_path = dict(values)
     if isinstance(name := by_path.get("search.strategy"), str):
-        raw = with_strategy(raw, name)
+        raw = replace_strategy(raw, name)
     if isinstance(name := by_path.get("scheduler.name"), str):
-        raw = with_scheduler(raw, name)
+        raw = replace_scheduler(raw, name)
     if "objectives" in by_path:
         raw = {name: value for name, value in raw.items() if name != "objective"}
-    changed = with_values(_without_constants(raw, by_path), values)
+    changed = replace_values(_drop_searched_constants(raw, by_path), values)
     objective = changed.get("objective")
     sets_metric_alone = "objective.metric" in by_path and "objective.mode" not in by_path
-    if sets_metric_alone and isinstance(objective, dict) and usual_mode(str(objective["metric"])):
+    if sets_metric_alone and isinstance(objective, dict) and infer_mode(str(objective["metric"])):
         objective.pop("mode", None)
     return changed
 
 
-def _without_constants(raw: Mapping[str, Any], by_path: Mapping[str, Any]) -> Mapping[str, Any]:
+def _drop_searched_constants(
+    raw: Mapping[str, Any], by_path: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """`raw` without the constants that assignments search: search.space.NAME for training.NAME."""
     constants = raw.get("training")
     if not isinstance(constants, Mapping):
@@ -162,7 +164,7 @@ def _without_constants(raw: Mapping[str, Any], by_path: Mapping[str, Any]) -> Ma
     return {**raw, "training": {n: v for n, v in constants.items() if n not in searched}}
 
 
-def assigned(assignments: Iterable[str]) -> list[tuple[str, Any]]:
+def parse_assignments(assignments: Iterable[str]) -> list[tuple[str, Any]]:
     """(dotted path, value) of each `dotted.path=value`. Raises SpecError with every fault."""
     values = []
     faults = []
@@ -182,12 +184,12 @@ def assigned(assignments: Iterable[str]) -> list[tuple[str, Any]]:
     return values
 
 
-def with_values(raw: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """A copy of `raw` with values set by dotted path. Raises SpecError as `override`."""
+def replace_values(raw: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """A copy of `raw` with values set by dotted path. Raises SpecError as `apply_assignments`."""
     changed: dict[str, Any] = _copy(raw)
     if isinstance(name := changed.get("scheduler", {}), str | None):
         changed["scheduler"] = {"name": name or NONE}  # so that it keeps its name beside a max_t
-    return assign(changed, values)
+    return set_values(changed, values)
 
 
 def _copy(value: Any) -> Any:
@@ -196,8 +198,8 @@ def _copy(value: Any) -> Any:
     return {key: _copy(below) for key, below in value.items()}
 
 
-def assign(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Set the value at each dotted path in `changed`. Raises as `with_values` does."""
+def set_values(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Set the value at each dotted path in `changed`. Raises as `replace_values` does."""
     faults = []
     for path, value in values:
         *parents, last = path.split(".")
@@ -216,13 +218,13 @@ def assign(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[s
     return changed
 
 
-def with_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
+def replace_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
     """`raw` searched by `strategy`, with shared settings; a grid drops `num_samples`."""
     search = raw.get("search") or {}
-    if not isinstance(search, Mapping) or strategy_of(raw) == strategy:
+    if not isinstance(search, Mapping) or choose_strategy(raw) == strategy:
         return dict(raw)
-    shipped = strategy in SEARCHERS.names()
-    fields = (SEARCHERS.settings(strategy) if shipped else SearchSettings).model_fields.keys()
+    shipped = strategy in SEARCHERS.list_names()
+    fields = (SEARCHERS.load_settings(strategy) if shipped else SearchSettings).model_fields.keys()
     kept = {name: search[name] for name in _OF_SEVERAL if name in search and name in fields}
     changed = {**raw, "search": {"space": {}, **kept, "strategy": strategy}}
     if strategy == "grid":
@@ -230,7 +232,7 @@ def with_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
     return changed
 
 
-def with_scheduler(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
+def replace_scheduler(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
     """`raw` under the scheduler `name`; another scheduler (default ASHA) leaves `max_t`."""
     scheduler = raw.get("scheduler") or {}
     before = scheduler if isinstance(scheduler, Mapping) else {"name": scheduler}

@@ -16,31 +16,37 @@ from typing import Any
 from pydantic import PrivateAttr
 from pydantic_core import PydanticUndefined
 
-from tuner.errors import Fault, SpecError, unknown
+from tuner.errors import Fault, SpecError, build_unknown_fault
 from tuner.places import is_url
 from tuner.spec import quotas
-from tuner.spec.code import ByValue, pickling_fault
+from tuner.spec.code import ByValue, find_pickling_fault
 from tuner.spec.command import Command
-from tuner.spec.declaration import Declaration, PinnedData, declaration_of
+from tuner.spec.declaration import Declaration, PinnedData, load_declaration
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.loading import (
     IMPORTING,
+    can_split,
+    find_trainable_fault,
     is_learner,
     is_rays_class,
     load_trainable,
-    takes_split,
-    trainable_fault,
 )
-from tuner.spec.notify import hidden, is_apprise
+from tuner.spec.notify import hide_secrets, is_apprise
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.sections import MEASURED, Objective, Resources
 from tuner.spec.settings import FaultsError, parse
-from tuner.spec.space.constraints import MAX_DRAWS, allows
+from tuner.spec.space.constraints import MAX_DRAWS, is_allowed
 from tuner.spec.space.domains import Domain, Value
-from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
-from tuner.spec.space.spaces import config_at, expected, has_value, levels, space_text
+from tuner.spec.space.grid import MAX_LISTED, count_configs, every_value, iterate_cells
+from tuner.spec.space.spaces import (
+    config_at,
+    count_levels,
+    find_expected_values,
+    format_space,
+    has_value,
+)
 from tuner.spec.strategies import SearchSettings
-from tuner.wording import install
+from tuner.wording import suggest_install
 
 
 class Machine:
@@ -52,8 +58,8 @@ class Machine:
             self.gpus = gpus
 
     @classmethod
-    def here(cls) -> Machine:
-        return cls(cpus=quotas.usable_cpus())
+    def detect(cls) -> Machine:
+        return cls(cpus=quotas.count_usable_cpus())
 
     @cached_property
     def gpus(self) -> float:
@@ -78,13 +84,13 @@ class ValidatedSpec(ExperimentSpec):
         left = complete - self._left_out
         return min(left, self.num_samples or left)
 
-    def leave_out(self, configs: int) -> None:
+    def set_excluded_count(self, configs: int) -> None:
         """Count this many configs less; a negative number counts more, of an earlier space."""
         self._left_out = configs
 
     @property
     def declaration(self) -> Declaration:
-        return declaration_of(self.trainable)
+        return load_declaration(self.trainable)
 
     @property
     def pinned(self) -> PinnedData:
@@ -127,28 +133,28 @@ def validate(
         checked: ExperimentSpec | None = spec
     else:
         parsed, faults = parse(ExperimentSpec, spec, context=IMPORTING)
-        checked = parsed or _without_faults(spec, faults)
+        checked = parsed or _parse_sound_sections(spec, faults)
     if checked is not None:
-        faulty = _sections(faults)
+        faulty = _list_faulty_sections(faults)
         further = [
-            *([] if "trainable" in faulty else _trainable_faults(checked, machine)),
-            *_machine_faults(checked.resources, machine),
-            *_package_faults(checked),
-            *_size_faults(checked.search),
-            *([] if recorded else _new_faults(checked)),
+            *([] if "trainable" in faulty else _find_trainable_faults(checked, machine)),
+            *_find_machine_faults(checked.resources, machine),
+            *_find_package_faults(checked),
+            *_find_size_faults(checked.search),
+            *([] if recorded else _find_new_search_faults(checked)),
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in faulty}.values()
     if parsed is None or faults:
         raise SpecError(faults, source)
     if not recorded:
-        parsed = with_default(parsed, source)
+        parsed = add_default_config(parsed, source)
     # The fields are taken over as they are: nothing is dumped and parsed again
-    validated = settled(declaration_of(parsed.trainable).settle(parsed))
+    validated = settle_spec(load_declaration(parsed.trainable).settle(parsed))
     validated._is_here = machine is not None
     return validated
 
 
-def with_default(spec: ExperimentSpec, source: str = "the spec") -> ExperimentSpec:
+def add_default_config(spec: ExperimentSpec, source: str = "the spec") -> ExperimentSpec:
     """The spec with what priors expect and the declared defaults as its first config.
 
     Where `default_first` is open, a spec that has other first configs, one trial, or defaults that
@@ -160,14 +166,14 @@ def with_default(spec: ExperimentSpec, source: str = "the spec") -> ExperimentSp
     points = getattr(search, "points_to_evaluate", ())
     if required is False or (required is None and (points or spec.num_samples == 1)):
         return spec
-    declared = declaration_of(spec.trainable).settings
+    declared = load_declaration(spec.trainable).settings
     defaults = {n: f.get_default() for n, f in declared.model_fields.items()} if declared else {}
     point = {n: defaults.get(n) if isinstance(v, Domain | Mapping) else v for n, v in space.items()}
-    point |= expected(space)
+    point |= find_expected_values(space)
     missing = [name for name, value in point.items() if value in (None, PydanticUndefined)]
     if required is None:
         inside = (has_value(v, point[n]) for n, v in space.items() if isinstance(v, Domain))
-        if missing or not all(inside) or not search.gives(point):
+        if missing or not all(inside) or not search.can_suggest(point):
             return spec
         # Not parsed again, which would import numpy
         search = search.model_copy(update={"points_to_evaluate": (point,)})
@@ -177,32 +183,34 @@ def with_default(spec: ExperimentSpec, source: str = "the spec") -> ExperimentSp
         raise SpecError([Fault("search.default_first", rule, missing)], source)
     others = [each for each in points if each != point]
     raw = {**search.model_dump(mode="json"), "points_to_evaluate": [point, *others]}
-    return build_spec({**spec.plain(), "search": raw}, source)
+    return build_spec({**spec.dump_values(), "search": raw}, source)
 
 
-def settled(spec: ExperimentSpec) -> ValidatedSpec:
+def settle_spec(spec: ExperimentSpec) -> ValidatedSpec:
     """The spec with open settings of its search and scheduler decided, without checks."""
     fields = {name: getattr(spec, name) for name in ExperimentSpec.model_fields}
-    fields["search"] = spec.search.settled(spec.num_samples, spec.time_budget_s)
-    fields["scheduler"] = spec.scheduler and spec.scheduler.settled(spec.trials)
+    fields["search"] = spec.search.settle(spec.num_samples, spec.time_budget_s)
+    fields["scheduler"] = spec.scheduler and spec.scheduler.settle(spec.trials)
     return ValidatedSpec.model_construct(spec.model_fields_set, **fields)
 
 
-def _package_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+def _find_package_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     """Missing packages, and keys of trackers; servers are tried when the search starts."""
     for name in spec.log:
         package = find_spec(name)
         if package is None or package.origin is None:  # a folder of that name is no package
-            yield Fault("log", f"needs a package: {install(name)}", name)
-        elif name == "wandb" and not _wandb_is_set_up():
+            yield Fault("log", f"needs a package: {suggest_install(name)}", name)
+        elif name == "wandb" and not _is_wandb_ready():
             rule = "needs an API key: run `wandb login`, or set WANDB_API_KEY or WANDB_MODE=offline"
             yield Fault("log", rule, name)
     targets = [target for target in spec.notify if is_apprise(target)]
     if targets and find_spec("apprise") is None:
-        yield Fault("notify", f"needs a package: {install('notify')}", hidden(targets[0]))
+        yield Fault(
+            "notify", f"needs a package: {suggest_install('notify')}", hide_secrets(targets[0])
+        )
 
 
-def _wandb_is_set_up() -> bool:
+def _is_wandb_ready() -> bool:
     if os.environ.get("WANDB_MODE") in ("offline", "disabled") or "WANDB_API_KEY" in os.environ:
         return True
     import wandb
@@ -210,13 +218,13 @@ def _wandb_is_set_up() -> bool:
     return wandb.api.api_key is not None  # that `wandb login` has stored
 
 
-def _sections(faults: list[Fault]) -> set[str]:
+def _list_faulty_sections(faults: list[Fault]) -> set[str]:
     return {fault.key.split(".")[0] for fault in faults}
 
 
-def _without_faults(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec | None:
+def _parse_sound_sections(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec | None:
     """The spec without its faulty sections, to check the others. Adds to `faults`."""
-    faulty = _sections(faults)
+    faulty = _list_faulty_sections(faults)
     sound = {key: value for key, value in raw.items() if key not in faulty}
     if "search" not in sound:
         sound["search"] = {"space": {"left_out": None}}
@@ -227,7 +235,7 @@ def _without_faults(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSp
     return spec
 
 
-def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[Fault]:
+def _find_machine_faults(resources: Resources, machine: Machine | None) -> Iterator[Fault]:
     if machine is None:
         return
     for key, amount in (("cpus", resources.cpus), ("gpus", resources.gpus)):
@@ -239,88 +247,90 @@ def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[F
             yield Fault(f"resources.{key}", rule, amount * resources.ranks)
 
 
-def _new_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+def _find_new_search_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     """What a search that has begun cannot have: a storage that is a file, no allowed config."""
     if not is_url(spec.storage) and os.path.isfile(os.path.expanduser(spec.storage)):
         yield Fault("storage", "must be a folder or a URL, and is a file", spec.storage)
     search = spec.search
-    if search.forbid and not _leaves_any(search):
+    if search.forbid and not _has_allowed_config(search):
         yield Fault("search.forbid", "must leave a config to try", list(search.forbid))
 
 
-def _leaves_any(search: SearchSettings) -> bool:
+def _has_allowed_config(search: SearchSettings) -> bool:
     """Whether `forbid` allows a config of the space; of a large one, any of many random ones."""
     if search.strategy == "grid":
         return search.trials(None) != 0
-    size = space_size(search.space)
+    size = count_configs(search.space)
     if size is not None and size <= MAX_LISTED:
-        configs: Iterable[dict[str, Value]] = cells(search.space, every_value)
+        configs: Iterable[dict[str, Value]] = iterate_cells(search.space, every_value)
     else:
         draw = random.Random(0).random
         configs = (config_at(search.space, lambda _: draw()) for _ in range(MAX_DRAWS))
-    return any(allows(search.forbid, config) for config in configs)
+    return any(is_allowed(search.forbid, config) for config in configs)
 
 
-def _size_faults(search: Any) -> Iterator[Fault]:
+def _find_size_faults(search: Any) -> Iterator[Fault]:
     """Configs, of the space or listed ones, that are too deep or too large for the journal."""
     spaces = {"search.space": search.space}
     for field in ("configs", "points_to_evaluate"):
         configs = enumerate(getattr(search, field, ()))
         spaces |= {f"search.{field}.{number}": config for number, config in configs}
     for key, space in spaces.items():
-        if (deep := levels(space)) > CONFIG_LEVELS:
+        if (deep := count_levels(space)) > CONFIG_LEVELS:
             yield Fault(key, f"must be nested at most {CONFIG_LEVELS} levels deep", deep)
-        if (size := len(json.dumps(space_text(space)))) > CONFIG_BYTES:
+        if (size := len(json.dumps(format_space(space)))) > CONFIG_BYTES:
             yield Fault(key, f"must give configs of at most {CONFIG_BYTES:,} bytes as JSON", size)
 
 
-def _trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator[Fault]:
+def _find_trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator[Fault]:
     if spec.is_elsewhere:
-        yield from _alone_faults(spec, "a client")
+        yield from _find_learner_only_faults(spec, "a client")
         if spec.resources != Resources():
             rule = "must not be set: nothing is reserved for trials that run elsewhere"
             yield Fault("resources", rule, spec.resources.model_dump(exclude_defaults=True))
         return
     if isinstance(spec.trainable, Command):
-        yield from _command_faults(spec.trainable, machine)
-        yield from _alone_faults(spec, "a command")
+        yield from _find_command_faults(spec.trainable, machine)
+        yield from _find_learner_only_faults(spec, "a command")
         return
     try:
         # The Learner that ships is not imported, since that would import torch
         trainable = None if spec.ships else load_trainable(spec.trainable)
-        declaration = declaration_of(spec.trainable)
+        declaration = load_declaration(spec.trainable)
     except FaultsError as error:
-        yield from (fault.under("trainable") for fault in error.faults)
+        yield from (fault.add_prefix("trainable") for fault in error.faults)
         return
     except Exception as error:  # any error of the user's module
         reason = f"{type(error).__name__}: {error}"
         yield Fault("trainable", f"cannot be imported ({reason})", spec.trainable)
         return
-    if trainable is not None and (fault := trainable_fault(trainable)):
+    if trainable is not None and (fault := find_trainable_fault(trainable)):
         yield fault
         return
-    if isinstance(spec.trainable, ByValue) and (refused := pickling_fault(spec.trainable)):
+    if isinstance(spec.trainable, ByValue) and (refused := find_pickling_fault(spec.trainable)):
         rule = f"cannot be sent to the workers ({refused}): it holds what is of this process alone"
         yield Fault("trainable", rule, str(spec.trainable))
         return
     if trainable is not None and not is_learner(trainable):
         rays = is_rays_class(trainable)
-        yield from _alone_faults(spec, "a class of Ray Tune's" if rays else "a plain function")
+        yield from _find_learner_only_faults(
+            spec, "a class of Ray Tune's" if rays else "a plain function"
+        )
     else:
         if spec.epochs is None:
             yield Fault("training.epochs", "is required for a Learner when there is no scheduler")
-        if spec.resources.split > 1 and trainable is not None and not takes_split(trainable):
+        if spec.resources.split > 1 and trainable is not None and not can_split(trainable):
             rule = "must be 1 for a trainable that takes no argument `split`"
             yield Fault("resources.split", rule, spec.resources.split)
     if spec.refit and declaration.refit is None:
         yield Fault("refit", "needs a Learner whose Declaration sets `refit`", spec.refit)
     metrics = declaration.metrics or getattr(trainable, "metrics", None)
     if isinstance(metrics, tuple | list):
-        yield from _metric_faults(spec.objective, tuple(map(str, metrics)))
-    yield from declaration.faults(spec, here=machine is not None)
+        yield from _find_metric_faults(spec.objective, tuple(map(str, metrics)))
+    yield from declaration.find_faults(spec, here=machine is not None)
 
 
-def _alone_faults(spec: ExperimentSpec, what: str) -> Iterator[Fault]:
+def _find_learner_only_faults(spec: ExperimentSpec, what: str) -> Iterator[Fault]:
     """What only a Learner has: ranks and constants."""
     for name in ("workers", "split"):
         if (count := getattr(spec.resources, name)) > 1:
@@ -331,10 +341,10 @@ def _alone_faults(spec: ExperimentSpec, what: str) -> Iterator[Fault]:
         yield Fault("training", rule, sorted(spec.training))
 
 
-def _command_faults(command: Command, machine: Machine | None) -> Iterator[Fault]:
+def _find_command_faults(command: Command, machine: Machine | None) -> Iterator[Fault]:
     """A missing program or script; absolute paths are not checked for a cluster."""
     here = Path.cwd()
-    program = command.located(here).arguments[0]
+    program = command.resolve_paths(here).arguments[0]
     script = command.script
     if machine is not None and shutil.which(program) is None:
         rule = "must begin with a program that is on the PATH, or with the path of one"
@@ -344,13 +354,13 @@ def _command_faults(command: Command, machine: Machine | None) -> Iterator[Fault
         yield Fault("trainable.command", rule, script)
 
 
-def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[Fault]:
+def _find_metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[Fault]:
     if objective.metric not in metrics:
-        fault = unknown("objective.metric", "metric", objective.metric, metrics)
+        fault = build_unknown_fault("objective.metric", "metric", objective.metric, metrics)
         yield Fault(fault.key, f"{fault.rule}: the trainable does not report it", None, metrics)
     reported = (*metrics, *MEASURED)
     for name in objective.required:
         if name not in reported:
             key = "limits" if name in objective.limited else "others"
-            fault = unknown(f"objective.{key}", "metric", name, reported)
+            fault = build_unknown_fault(f"objective.{key}", "metric", name, reported)
             yield replace(fault, rule=f"{fault.rule}: the trainable does not report it")

@@ -38,17 +38,17 @@ from torch import Tensor, nn
 
 from tuner.errors import SpecError
 from tuner.spec.declaration import Declaration
-from tuner.spec.plan import plan_of
-from tuner.spec.settings import schema_of
-from tuner.spec.text import override
+from tuner.spec.plan import build_plan
+from tuner.spec.settings import build_schema
+from tuner.spec.text import apply_assignments
 from tuner.spec.validation import ValidatedSpec, validate
 from tuner.trial.failures import DONE
 from tuner.trial.learner import Learner
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
-from tuner.vision.epochs import seeded
-from tuner.vision.models._foreign import argument_faults
-from tuner.vision.new_model import fault_of_logits
+from tuner.vision.epochs import seed_generators
+from tuner.vision.models._foreign import find_argument_faults
+from tuner.vision.new_model import find_logits_fault
 
 SPLITS = ("train", "validation", "test")
 
@@ -73,10 +73,10 @@ class ModelContract:
             image_size=self.image_size,
             num_classes=self.num_classes,
         )
-        with seeded(seed):
-            return plan.initial()
+        with seed_generators(seed):
+            return plan.initialize_model()
 
-    def images(self, count: int) -> Tensor:
+    def sample_images(self, count: int) -> Tensor:
         """x_NCHW, the same each time."""
         generator = torch.Generator().manual_seed(0)
         shape = (count, self.in_channels, self.image_size, self.image_size)
@@ -84,13 +84,13 @@ class ModelContract:
 
     def test_it_takes_its_arguments(self) -> None:
         network = getattr_static(self, "network")
-        assert [str(fault) for fault in argument_faults(network, self.model_args)] == []
+        assert [str(fault) for fault in find_argument_faults(network, self.model_args)] == []
 
     def test_it_returns_logits(self) -> None:
         model = self.make()
         for training in (True, False):
-            logits_NK = model.train(training)(self.images(3))
-            assert fault_of_logits(logits_NK, 3, self.num_classes) is None
+            logits_NK = model.train(training)(self.sample_images(3))
+            assert find_logits_fault(logits_NK, 3, self.num_classes) is None
 
     def test_a_seed_repeats_its_weights(self) -> None:
         first, again = (self.make().state_dict() for _ in range(2))
@@ -98,7 +98,7 @@ class ModelContract:
 
     def test_its_weights_train(self) -> None:
         model = self.make().train()
-        logits_NK = model(self.images(3))
+        logits_NK = model(self.sample_images(3))
         nn.functional.cross_entropy(logits_NK, torch.zeros(3, dtype=torch.int64)).backward()
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         assert gradients
@@ -107,28 +107,30 @@ class ModelContract:
     @torch.no_grad()
     def test_images_do_not_affect_each_other_in_an_evaluation(self) -> None:
         model = self.make().eval()
-        x_NCHW = self.images(3)
-        with seeded(0):
+        x_NCHW = self.sample_images(3)
+        with seed_generators(0):
             together_NK = model(x_NCHW)
         for number, x_CHW in enumerate(x_NCHW):
-            with seeded(0):
+            with seed_generators(0):
                 alone_NK = model(x_CHW[None])
             assert torch.allclose(alone_NK[0], together_NK[number], rtol=1e-3, atol=1e-4)
 
     @torch.no_grad()
-    def test_a_saved_state_goes_on(self) -> None:
+    def test_a_saved_state_continues(self) -> None:
         """In a network of another seed, from a file that holds only tensors and plain values."""
         model = self.make()
         other = self.make(seed=1)
-        model.train()(self.images(3))  # what it keeps, such as BatchNorm's statistics, is saved too
+        model.train()(
+            self.sample_images(3)
+        )  # what it keeps, such as BatchNorm's statistics, is saved too
         file = BytesIO()
         torch.save(model.state_dict(), file)
         file.seek(0)
         other.load_state_dict(torch.load(file, weights_only=True))
-        x_NCHW = self.images(3)
-        with seeded(0):
+        x_NCHW = self.sample_images(3)
+        with seed_generators(0):
             expected_NK = model.eval()(x_NCHW)
-        with seeded(0):
+        with seed_generators(0):
             assert torch.equal(other.eval()(x_NCHW), expected_NK)
 
 
@@ -192,17 +194,17 @@ class DeclarationContract:
     spec: ClassVar[Mapping[str, Any]]
     refused: ClassVar[Mapping[str, Any]] = {}
 
-    def validated(self, *assignments: str) -> ValidatedSpec:
+    def validate_spec(self, *assignments: str) -> ValidatedSpec:
         """The spec with these KEY=VALUEs."""
         raw = {**self.spec, "trainable": getattr_static(self, "learner")}
-        return validate(override(raw, assignments))
+        return validate(apply_assignments(raw, assignments))
 
     def test_it_is_found(self) -> None:
-        assert type(self.validated().declaration) is not Declaration
+        assert type(self.validate_spec().declaration) is not Declaration
 
     def test_settings_say_what_they_mean(self) -> None:
-        settings = self.validated().declaration.settings
-        schemas = schema_of(settings)["properties"] if settings else {}
+        settings = self.validate_spec().declaration.settings
+        schemas = build_schema(settings)["properties"] if settings else {}
         silent = [
             name
             for name, schema in schemas.items()
@@ -211,22 +213,22 @@ class DeclarationContract:
         assert not silent
 
     def test_settling_twice_changes_nothing(self) -> None:
-        spec = self.validated()
-        assert validate(spec.plain()) == spec
+        spec = self.validate_spec()
+        assert validate(spec.dump_values()) == spec
 
     def test_what_is_refused_has_the_key_at_fault(self) -> None:
         for key, value in self.refused.items():
             with pytest.raises(SpecError) as error:
-                self.validated(f"{key}={json.dumps(value)}")
+                self.validate_spec(f"{key}={json.dumps(value)}")
             assert key in [fault.key for fault in error.value.faults]
 
     def test_a_plan_is_plain(self) -> None:
-        plan = plan_of(self.validated(), here=False)
+        plan = build_plan(self.validate_spec(), here=False)
         assert json.loads(json.dumps(plan)) == plan
 
     def test_data_is_pinned_once(self) -> None:
-        spec = self.validated()
-        again = self.validated()
+        spec = self.validate_spec()
+        again = self.validate_spec()
         for each in (spec, again):
             each.pin_data()
         assert spec.pin_data() == ()
@@ -235,21 +237,21 @@ class DeclarationContract:
         json.dumps(spec.trial_constants)
 
     def test_data_of_nodes_can_be_sent(self) -> None:
-        spec = self.validated()
+        spec = self.validate_spec()
         data = spec.declaration.node_data(spec)
         assert [each.title for each in pickle.loads(pickle.dumps(data))] == [
             each.title for each in data
         ]
 
 
-def same(a: Any, b: Any) -> bool:
+def is_equal(a: Any, b: Any) -> bool:
     """Whether two nested states are equal bit for bit, NaN being equal to itself."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         return a.dtype == b.dtype and torch.equal(a.nan_to_num(), b.nan_to_num())
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(is_equal(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(map(is_equal, a, b))
     return bool(a == b)
 
 
@@ -266,12 +268,12 @@ class LearnerContract:
         """A new Learner, always of the same config, and of trial seed `seed`."""
         raise NotImplementedError
 
-    def results(self, learner: Learner, steps: int) -> list[dict[str, float]]:
+    def collect_results(self, learner: Learner, steps: int) -> list[dict[str, float]]:
         """The reports of `steps` steps, without the timings."""
         reports = [learner.step() for _ in range(steps)]
         return [{k: v for k, v in r.items() if k not in self.timings} for r in reports]
 
-    def saved(self, learner: Learner, folder: Path) -> dict[str, Any]:
+    def save_and_load(self, learner: Learner, folder: Path) -> dict[str, Any]:
         """The learner's state, written to a file and read from it."""
         torch.save(learner.state_dict(), folder / "state.pt")
         state: dict[str, Any] = torch.load(folder / "state.pt", weights_only=True)
@@ -291,11 +293,13 @@ class LearnerContract:
     def test_same_seed_same_results(self) -> None:
         first = self.make(seed=3)
         second = self.make(seed=3)
-        assert self.results(first, 2) == self.results(second, 2)
-        assert same(first.state_dict(), second.state_dict())
+        assert self.collect_results(first, 2) == self.collect_results(second, 2)
+        assert is_equal(first.state_dict(), second.state_dict())
 
     def test_other_seed_other_results(self) -> None:
-        assert self.results(self.make(seed=1), 1) != self.results(self.make(seed=2), 1)
+        assert self.collect_results(self.make(seed=1), 1) != self.collect_results(
+            self.make(seed=2), 1
+        )
 
     def test_does_not_depend_on_global_random_state(self) -> None:
         results = []
@@ -303,7 +307,7 @@ class LearnerContract:
             torch.manual_seed(other)
             learner = self.make()
             torch.manual_seed(other + 2)
-            results += self.results(learner, 1)
+            results += self.collect_results(learner, 1)
         assert results[0] == results[1]
 
     @pytest.mark.parametrize("used", [False, True], ids=["new", "used"])
@@ -312,16 +316,16 @@ class LearnerContract:
         states = []
         expected = []
         for _ in range(self.steps):
-            states.append(self.saved(original, tmp_path))
-            expected += self.results(original, 1)
+            states.append(self.save_and_load(original, tmp_path))
+            expected += self.collect_results(original, 1)
         end = original.state_dict()
         for after, state in enumerate(states):
             restored = self.make(seed=5)
             if used:
                 restored.step()
             restored.load_state_dict(state)
-            assert self.results(restored, self.steps - after) == expected[after:], after
-            assert same(restored.state_dict(), end), after
+            assert self.collect_results(restored, self.steps - after) == expected[after:], after
+            assert is_equal(restored.state_dict(), end), after
 
     def test_test_split(self) -> None:
         measure = getattr(self.make(), "test", None)

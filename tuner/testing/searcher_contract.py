@@ -45,22 +45,22 @@ FEW = settings(  # each example is a search
 )
 
 
-def loss_of(config: dict[str, Any]) -> float:
+def compute_loss(config: dict[str, Any]) -> float:
     """Smooth in lr, and different for every config."""
     return (math.log10(config["lr"]) + 2) ** 2 + 0.1 * float(config["layers"])
 
 
-def plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether a value is built from Python's own types alone."""
     if isinstance(value, dict):
-        return all(type(k) is str and plain(v) for k, v in value.items())
+        return all(type(k) is str and is_plain(v) for k, v in value.items())
     if isinstance(value, list):
-        return all(map(plain, value))
+        return all(map(is_plain, value))
     return type(value) in (int, float, str, bool, type(None))
 
 
-def play(
-    search: Searcher, first: int, count: int, loss: Any = loss_of, epochs: int = 1
+def run_trials(
+    search: Searcher, first: int, count: int, loss: Any = compute_loss, epochs: int = 1
 ) -> list[dict[str, Any]]:
     """Run trials `first`, `first` + 1, ... one after another; their configs."""
     configs = []
@@ -83,7 +83,7 @@ def _send_configs(end: Connection, file: str, name: str, path: list[str]) -> Non
     """Send what the test class `name` of `file` plays with one seed, as JSON."""
     sys.path[:] = path
     test = runpy.run_path(file)[name]()
-    end.send(json.dumps(play(test.make(seed=7), 0, test.trials)))
+    end.send(json.dumps(run_trials(test.make(seed=7), 0, test.trials)))
 
 
 class SearcherContract:
@@ -100,8 +100,8 @@ class SearcherContract:
 
     def test_suggests_plain_values_of_the_space(self) -> None:
         encoding = Encoding(parse_space(SPACE))
-        for config in play(self.make(seed=0), 0, self.trials):
-            assert plain(config), config
+        for config in run_trials(self.make(seed=0), 0, self.trials):
+            assert is_plain(config), config
             encoding.encode(config)
             assert config["fixed"] == 3
             assert ("nesterov" in config["branch"]) == (config["branch"]["name"] == "sgd")
@@ -128,10 +128,10 @@ class SearcherContract:
         process = context.Process(target=_send_configs, args=(end, *where, sys.path))
         process.start()
         end.close()
-        configs = play(self.make(seed=7), 0, self.trials)
+        configs = run_trials(self.make(seed=7), 0, self.trials)
         assert json.loads(answer.recv()) == configs
         process.join()
-        assert play(self.make(seed=8), 0, self.trials) != configs
+        assert run_trials(self.make(seed=8), 0, self.trials) != configs
 
     def test_survives_what_trials_report(self) -> None:
         search = self.make(seed=4)
@@ -148,11 +148,11 @@ class SearcherContract:
             search.on_trial_complete(trial_id, result)
             search.on_trial_result(trial_id, result)
             search.on_trial_complete("unknown", result)
-        play(search, self.trials, 3)
+        run_trials(search, self.trials, 3)
 
     def test_many_at_a_time_are_all_different(self) -> None:
         search = self.make(seed=7)
-        play(search, 0, self.trials)
+        run_trials(search, 0, self.trials)
         live = [json.dumps(search.suggest(str(100 + i)), sort_keys=True) for i in range(16)]
         assert len(set(live)) == 16
 
@@ -169,7 +169,7 @@ class SearcherContract:
 
     def test_forbidden_configs_are_not_tried(self) -> None:
         forbid = ("lr > 0.01 and batch_size < 64", "branch.beta > 0.9")
-        for config in play(self.make(seed=9, forbid=forbid), 0, self.trials + 10):
+        for config in run_trials(self.make(seed=9, forbid=forbid), 0, self.trials + 10):
             assert not (config["lr"] > 0.01 and config["batch_size"] < 64)
             assert config["branch"].get("beta", 0) <= 0.9
         search = self.make(FINITE, seed=9, forbid=["a == 2", "b == 'x'"])
@@ -187,23 +187,23 @@ class LearningSearcherContract(SearcherContract):
     def test_learns(self) -> None:
         for sign, mode in ((1, "min"), (-1, "max")):
             search = self.make(seed=2, mode=mode)
-            configs = play(search, 0, 40, loss=lambda c, s=sign: s * loss_of(c))
-            early = map(loss_of, configs[:10])
-            late = map(loss_of, configs[25:])
+            configs = run_trials(search, 0, 40, loss=lambda c, s=sign: s * compute_loss(c))
+            early = map(compute_loss, configs[:10])
+            late = map(compute_loss, configs[25:])
             assert sum(early) / 10 > sum(late) / 15
 
     def test_goes_on_the_same_from_its_trials(self) -> None:
         original = self.make(seed=3, forbid=["layers == 8"])
-        before = play(original, 0, self.trials)
+        before = run_trials(original, 0, self.trials)
         pickled = pickle.loads(pickle.dumps(original))
         replayed = self.make(seed=3, forbid=["layers == 8"])
         for number, config in enumerate(before):
             replayed.take_trial(f"{number:05d}", config)
-            result = {"loss": loss_of(config), "training_iteration": 1}
+            result = {"loss": compute_loss(config), "training_iteration": 1}
             replayed.on_trial_complete(f"{number:05d}", result)
-        after = play(original, self.trials, 3)
+        after = run_trials(original, self.trials, 3)
         for copy in (pickled, replayed):
-            assert play(copy, self.trials, 3) == after
+            assert run_trials(copy, self.trials, 3) == after
 
     def test_failed_trials_are_avoided(self) -> None:
         search = self.make({"x": "uniform(0, 1)"}, seed=5)
@@ -229,7 +229,7 @@ class LearningSearcherContract(SearcherContract):
         adam = {"name": "adam", "beta": 0.85, "more": {"eps": 1e-8}}
         points = [{"lr": 0.01}, {"branch": adam, "kind": "b", "lr": 0.1}, {"branch": adam}]
         search = self.make(seed=10, points_to_evaluate=points)
-        first, second, third = play(search, 0, 3)
+        first, second, third = run_trials(search, 0, 3)
         assert first["lr"] == 0.01
         assert (second["branch"], second["kind"], second["lr"]) == (adam, "b", 0.1)
         assert third["branch"] == adam
@@ -240,20 +240,20 @@ class LearningSearcherContract(SearcherContract):
             self.make(points_to_evaluate=[{"lr": 7}])
 
     def test_takes_back_evaluated_points(self) -> None:
-        configs = play(self.make(seed=11), 0, self.trials)
+        configs = run_trials(self.make(seed=11), 0, self.trials)
         search = self.make(seed=12)
         search.add_evaluated_point(configs[0], math.nan, error=True)
         search.add_evaluated_point(configs[1], 3.0, pruned=True, intermediate_values=[5.0, 4.0])
         for config in configs[2:]:
-            search.add_evaluated_point(config, loss_of(config))
+            search.add_evaluated_point(config, compute_loss(config))
         assert search.suggest("a") not in configs
         with pytest.raises(ValueError, match="lr"):
             search.add_evaluated_point({**configs[0], "lr": 50.0}, 1.0)
 
     def test_begins_with_a_portfolio(self) -> None:
-        configs = play(self.make(seed=13), 0, 3)
+        configs = run_trials(self.make(seed=13), 0, 3)
         search = self.make(seed=14, points_to_evaluate=[{"lr": 0.01}])
-        search.begin_with(configs)
-        first, *others = play(search, 0, 5)
+        search.queue_configs(configs)
+        first, *others = run_trials(search, 0, 5)
         assert (first["lr"], others[:3]) == (0.01, configs)
         assert others[3] not in configs

@@ -24,12 +24,12 @@ from typing import Any
 
 from tuner.errors import CheckpointError, StorageError, translate_error
 from tuner.experiment.estimate import Curve
-from tuner.experiment.files import sha256_of
+from tuner.experiment.files import compute_sha256
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.trials import CheckpointRecord
-from tuner.places import shown
+from tuner.places import format_path
 from tuner.spec.sections import Objective
-from tuner.trial.state import fault_of_state, host_copy
+from tuner.trial.state import copy_to_host, find_state_fault
 
 STATE_FILE = "state.pt"
 PARTIAL_FILE = "state.partial"  # until it is whole
@@ -69,12 +69,12 @@ class CheckpointStore:
         path = self._folder / str(epoch) / STATE_FILE
         return self._publish(epoch, path, path.with_name(PARTIAL_FILE), write)
 
-    def fill(self, epoch: int, write: Callable[[Path], object]) -> CheckpointRecord:
+    def save_folder(self, epoch: int, write: Callable[[Path], object]) -> CheckpointRecord:
         """Write a checkpoint's folder by `write(folder)`; raises as `save` does."""
         path = self._folder / str(epoch)
         partial = path.with_name(f"{epoch}.partial")
-        with translate_error(StorageError, f"cannot write {shown(path)}", of=OSError):
-            self._experiment.make_folder(self._folder)  # before anything is removed there
+        with translate_error(StorageError, f"cannot write {format_path(path)}", of=OSError):
+            self._experiment.create_folder(self._folder)  # before anything is removed there
         for stale in (partial, path):
             shutil.rmtree(stale, ignore_errors=True)
         return self._publish(epoch, path, partial, write)
@@ -94,10 +94,10 @@ class CheckpointStore:
     def _publish(
         self, epoch: int, path: Path, partial: Path, write: Callable[[Path], object]
     ) -> CheckpointRecord:
-        with translate_error(StorageError, f"cannot write {shown(path)}", of=OSError):
-            self._experiment.make_folder(path.parent)
+        with translate_error(StorageError, f"cannot write {format_path(path)}", of=OSError):
+            self._experiment.create_folder(path.parent)
             write(partial)
-            digest = sha256_of(partial)
+            digest = compute_sha256(partial)
             os.replace(partial, path)
             self._experiment.upload(path)
             self._experiment.drop_copy(path)
@@ -115,12 +115,12 @@ def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> d
 
     if not path.is_file():
         raise CheckpointError(f"{what} {path} is missing")
-    if sha256 is not None and sha256_of(path) != sha256:
+    if sha256 is not None and compute_sha256(path) != sha256:
         raise CheckpointError(f"{what} {path} is damaged: its sha256 is not the journal's")
     try:
         _check_archive(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-        if fault := fault_of_state(state, os.path.getsize(path)):
+        if fault := find_state_fault(state, os.path.getsize(path)):
             raise ValueError(fault)
     except pickle.UnpicklingError as error:  # torch's advice is to let the file run its code
         foreign = _FOREIGN.search(str(error))
@@ -192,13 +192,13 @@ class SavePolicy:
         A report that can be the trial's best one is better than any that cannot.
         """
         objective = self._objective
-        counts = objective.counts(epoch, metrics)
+        counts = objective.can_be_best(epoch, metrics)
         if counts and not self._has_counted:
             self._curve = Curve(objective)
             self._has_counted = True
         if not counts and self._has_counted:
             return False
-        return self._curve.add(epoch, objective.key(metrics[objective.metric]))
+        return self._curve.add(epoch, objective.compute_loss(metrics[objective.metric]))
 
     def choose(
         self,
@@ -225,7 +225,7 @@ class SavePolicy:
             return Save.BESIDE
         return Save.HOLD if is_best else None
 
-    def waited(self, seconds: float) -> None:
+    def record_wait(self, seconds: float) -> None:
         self._write_s = seconds
 
 
@@ -240,7 +240,9 @@ class CheckpointWriter:
     of a state that no later epoch changes.
     """
 
-    def __init__(self, store: CheckpointStore, copy: Callable[[State], State] = host_copy) -> None:
+    def __init__(
+        self, store: CheckpointStore, copy: Callable[[State], State] = copy_to_host
+    ) -> None:
         self._store = store
         self._copy = copy
         self._held: tuple[int, State] | None = None
@@ -261,18 +263,20 @@ class CheckpointWriter:
             with suppress(Exception):  # no room, or a user's value: saving it raises the reason
                 copy = self._copy(state)
         if copy is None:
-            done = self.written(wait=True)
-            self._begin(self._taken(epoch))  # two threads take half the time where cores are free
+            done = self.collect_written(wait=True)
+            self._begin(
+                self._take_held(epoch)
+            )  # two threads take half the time where cores are free
             newest = self._store.save(epoch, state)
-            return [*done, *self.written(wait=True), newest]
-        done = self.written(wait=how is Save.BESIDE)
+            return [*done, *self.collect_written(wait=True), newest]
+        done = self.collect_written(wait=how is Save.BESIDE)
         if how is Save.HOLD:
             self._held = (epoch, copy)
         else:
-            self._begin([*self._taken(epoch), (epoch, copy)])
+            self._begin([*self._take_held(epoch), (epoch, copy)])
         return done
 
-    def written(self, *, wait: bool = False) -> list[CheckpointRecord]:
+    def collect_written(self, *, wait: bool = False) -> list[CheckpointRecord]:
         """The checkpoints written by its thread since the last call; wait: until it is done."""
         if self._writing is None or not (wait or self._writing.done()):
             return []
@@ -285,7 +289,7 @@ class CheckpointWriter:
         self._held = self._writing = None
         self._threads.shutdown()
 
-    def _taken(self, epoch: int) -> list[tuple[int, State]]:
+    def _take_held(self, epoch: int) -> list[tuple[int, State]]:
         """Take the held state, unless it is that of `epoch`, which is written anyway."""
         held = self._held
         self._held = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tuner.places import local_experiment
+from tuner.places import find_local_experiment
 from tuner.spec.sections import Objective, Resources, Timeouts
 from tuner.trial.checkpoints import SaveRules
 
@@ -45,9 +45,9 @@ class TrialContext:
 
     @property
     def folder(self) -> Path:
-        return local_experiment(self.location)
+        return find_local_experiment(self.location)
 
-    def files(self, trial_id: str) -> Path:
+    def locate_files(self, trial_id: str) -> Path:
         """The folder for the files that a trial writes beside its checkpoints."""
         return self.folder / "trials" / trial_id / "files"
 
@@ -79,12 +79,12 @@ class Assignment:
     earlier: tuple[tuple[int, dict[str, float]], ...] = ()
 
 
-def with_trial_seed(values: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+def add_trial_seed(values: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
     """`values` with the trial's `seed`, or unchanged for None."""
     return dict(values) if seed is None else {**values, "seed": seed}
 
 
-def use_interface_of(address: str) -> None:
+def set_network_interface(address: str) -> None:
     """Make gloo and NCCL use the network interface that has `address`, that of this node.
 
     By default gloo and NCCL use the host's name or the first interface, over which ranks on other
@@ -95,12 +95,12 @@ def use_interface_of(address: str) -> None:
 
     for name, addresses in psutil.net_if_addrs().items():
         if address in (each.address.partition("%")[0] for each in addresses):
-            for variable, value in interface_variables(name).items():
+            for variable, value in build_interface_variables(name).items():
                 os.environ.setdefault(variable, value)
             return
 
 
-def interface_variables(name: str) -> dict[str, str]:
+def build_interface_variables(name: str) -> dict[str, str]:
     """The environment in which gloo and NCCL use the interface `name`.
 
     NCCL takes a name without "=" for the beginning of one: eth1 for eth10, too.

@@ -87,30 +87,34 @@ class WorkerSpentError(RuntimeError):
         self.failure = failure
 
 
-def failure_of(error: BaseException) -> Failure:
+def build_failure(error: BaseException) -> Failure:
     """The failure for an exception of any class that a trainable has raised.
 
     The message ends with the last line of the user's code that was running, if there is one.
     """
     if isinstance(error, StorageError):
         return Failure(STORAGE, str(error))
-    message = cut(message_of(error))
-    origin = origin_of(error)
+    message = clip_message(format_error(error))
+    origin = find_origin(error)
     message = f"{message}, at {origin}" if origin else message
-    missing = [path for each in _chain(error) for path in _paths_not_found(each)]
-    message += start_dir_hint(missing)
+    missing = [path for each in _walk_causes(error) for path in _find_missing_paths(each)]
+    message += suggest_start_dir(missing)
     kind = "oom" if is_out_of_memory(error) else "exception"
     # NOT_INITIALIZED poisons, too: a smaller size may work, but if it does not, nothing does
-    poisons = [_POISONING.search(_text(e)) for e in _chain(error) if isinstance(e, RuntimeError)]
+    poisons = [
+        _POISONING.search(_format_text(e))
+        for e in _walk_causes(error)
+        if isinstance(e, RuntimeError)
+    ]
     return Failure(kind, message, any(poisons))
 
 
-def failure_of_exit(code: int, last_lines: Sequence[str]) -> Failure:
+def build_exit_failure(code: int, last_lines: Sequence[str]) -> Failure:
     """The failure for a script's exit code; below 0 it is the signal that ended it.
 
-    >>> failure_of_exit(1, ["ValueError: no such layer"]).message
+    >>> build_exit_failure(1, ["ValueError: no such layer"]).message
     'exit code 1: ValueError: no such layer'
-    >>> failure_of_exit(-9, []).message
+    >>> build_exit_failure(-9, []).message
     'killed by SIGKILL, as the system does when memory runs out'
     """
     last_output = "; ".join(last_lines[-_LINES_OF_EXIT:])
@@ -118,17 +122,17 @@ def failure_of_exit(code: int, last_lines: Sequence[str]) -> Failure:
         name = signal.Signals(-code).name
         cause = ", as the system does when memory runs out" if name == "SIGKILL" else ""
         return Failure(
-            "crash", cut(f"killed by {name}{cause}" + (last_output and f": {last_output}"))
+            "crash", clip_message(f"killed by {name}{cause}" + (last_output and f": {last_output}"))
         )
     is_oom = _OUT_OF_MEMORY.search(last_output) or (last_lines and "MemoryError" in last_lines[-1])
     message = f"exit code {code}: {last_output or 'stderr is empty'}"
-    message = cut(message)
+    message = clip_message(message)
     if _MISSING_FILE.search(last_output):
-        message += start_dir_hint(_QUOTED.findall(last_output))
+        message += suggest_start_dir(_QUOTED.findall(last_output))
     return Failure("oom" if is_oom else "exception", message)
 
 
-def start_dir_hint(paths: Sequence[str]) -> str:
+def suggest_start_dir(paths: Sequence[str]) -> str:
     """What a message adds if one of the relative `paths` lies where the search was started."""
     for path in paths:
         if not os.path.isabs(path) and os.path.exists(start_dir() / path):
@@ -136,15 +140,19 @@ def start_dir_hint(paths: Sequence[str]) -> str:
     return ""
 
 
-def _paths_not_found(error: BaseException) -> list[str]:
+def _find_missing_paths(error: BaseException) -> list[str]:
     """The paths that an error says do not exist; libraries may name them in the text alone."""
     if not isinstance(error, FileNotFoundError):
         return []
     name = error.filename
-    return [os.fsdecode(name)] if isinstance(name, str | bytes) else _QUOTED.findall(_text(error))
+    return (
+        [os.fsdecode(name)]
+        if isinstance(name, str | bytes)
+        else _QUOTED.findall(_format_text(error))
+    )
 
 
-def cut(message: str) -> str:
+def clip_message(message: str) -> str:
     """The message, or the beginning of one that is too long for the journal."""
     return message if len(message) <= _MESSAGE_LENGTH else f"{message[: _MESSAGE_LENGTH - 3]}..."
 
@@ -155,20 +163,20 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno == ENOMEM
-    return isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(_text(error)))
+    return isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(_format_text(error)))
 
 
-def waited_too_long(text: str) -> bool:
+def is_rank_timeout(text: str) -> bool:
     """Whether an error, or a log, says that a rank has waited for another longer than it may."""
     return bool(_WAITED.search(text))
 
 
-def is_of_connection(error: BaseException) -> bool:
+def is_connection_error(error: BaseException) -> bool:
     """Whether the error is of a connection between ranks, and may be another rank's doing."""
-    return isinstance(error, RuntimeError) and bool(_CONNECTION.search(_text(error)))
+    return isinstance(error, RuntimeError) and bool(_CONNECTION.search(_format_text(error)))
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def _walk_causes(error: BaseException | None) -> Iterator[BaseException]:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -176,14 +184,14 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def message_of(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """The class and the text of an exception, in one line."""
-    text = _text(error)
+    text = _format_text(error)
     name = type(error).__name__
     return f"{name}: {text}" if text else name
 
 
-def _text(error: BaseException) -> str:
+def _format_text(error: BaseException) -> str:
     try:
         return " ".join(str(error).split())
     except Exception as inner:  # of a user's `__str__`
@@ -204,17 +212,17 @@ def check_report(
         kind = type(report).__name__
         wrong = f"reported {kind}, not a mapping of metrics such as {{{metric!r}: 0.5}}"
         return {}, [], Failure("bad_report", wrong)
-    flat = dict(islice(_flattened(report), MOST_METRICS + 1))
+    flat = dict(islice(_flatten(report), MOST_METRICS + 1))
     if len(flat) > MOST_METRICS:
         return {}, [], Failure("bad_report", f"reported more than {MOST_METRICS:,} metrics")
     if len(longest := max(flat, key=len, default="")) > LONGEST_NAME:
         length = f"{len(longest):,} characters; it may have {LONGEST_NAME}"
         fault = f"reported a metric whose name has {length}: {longest[:60]}..."
         return {}, [], Failure("bad_report", fault)
-    numbers = {name: _number(value) for name, value in flat.items()}
+    numbers = {name: _convert_number(value) for name, value in flat.items()}
     if metric not in numbers:
         names = ", ".join(sorted(numbers)) or "nothing"
-        message = cut(f"did not report {metric!r}; it reported {names}")
+        message = clip_message(f"did not report {metric!r}; it reported {names}")
         return {}, [], Failure("bad_report", message)
     value = numbers[metric]
     if value is None:
@@ -225,42 +233,42 @@ def check_report(
     lacking = sorted(set(required) - metrics.keys())
     if absent := [name for name in lacking if numbers.get(name) is None]:
         rule = f"did not report {absent[0]!r}, which the objective needs, as a number"
-        reported = f"it reported {', '.join(metrics)}{_hint_at_name(absent[0], metrics)}"
-        return {}, [], Failure("bad_report", cut(f"{rule}; {reported}"))
+        reported = f"it reported {', '.join(metrics)}{_suggest_name(absent[0], metrics)}"
+        return {}, [], Failure("bad_report", clip_message(f"{rule}; {reported}"))
     if lacking:  # NaN: the config may be the reason
         return {}, [], Failure("nan", f"{lacking[0]!r} is {numbers[lacking[0]]}")
     return metrics, [name for name in numbers if name not in metrics and name != DONE], None
 
 
-def _hint_at_name(part: str, metrics: Iterable[str]) -> str:
+def _suggest_name(part: str, metrics: Iterable[str]) -> str:
     """How a limit names a metric such as "val/acc", if only a `part` of its name was looked for."""
     names = (name for name in metrics if part.replace(".", "/") in (name, *name.split("/")))
     name = next(names, None)
     return "" if name is None else f"; in a limit write value({name!r})"
 
 
-def says_done(report: object) -> bool:
+def is_last_report(report: object) -> bool:
     """Whether a report is its trial's last: its `done` is true. A number is a metric."""
-    return isinstance(report, Mapping) and _plain(report.get(DONE)) is True
+    return isinstance(report, Mapping) and _convert_scalar(report.get(DONE)) is True
 
 
-def _flattened(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Ends for a mapping that contains itself, too: no name may be that long."""
     for name, value in report.items():
         if isinstance(value, Mapping) and len(prefix) <= LONGEST_NAME:
-            yield from _flattened(value, f"{prefix}{name}/")
+            yield from _flatten(value, f"{prefix}{name}/")
         else:
             yield f"{prefix}{name}", value
 
 
-def _plain(value: Any) -> Any:
+def _convert_scalar(value: Any) -> Any:
     """A scalar of numpy or torch as Python's."""
     return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
-def _number(value: Any) -> float | None:
+def _convert_number(value: Any) -> float | None:
     if not isinstance(value, Real):  # numpy's are Real, and its integers are recorded as floats
-        value = _plain(value)
+        value = _convert_scalar(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     if isinstance(value, int):
@@ -271,7 +279,7 @@ def _number(value: Any) -> float | None:
 # --- where in the user's code an error arose
 
 
-def origin_of(error: BaseException) -> str | None:
+def find_origin(error: BaseException) -> str | None:
     """The last line of the user's code, as `train.py:12 in step: x = y`, or that of a cause."""
     kept = error.__dict__.get(_ATTRIBUTE)
     if isinstance(kept, str):
@@ -284,7 +292,7 @@ def origin_of(error: BaseException) -> str | None:
         line = " ".join((frame.line or "").split())[:_LONGEST_LINE]
         where = f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
         return f"{where}: {line}" if line else where
-    return None if error.__cause__ is None else origin_of(error.__cause__)
+    return None if error.__cause__ is None else find_origin(error.__cause__)
 
 
 def keep_origin(error: BaseException, of: BaseException | None = None) -> None:
@@ -292,7 +300,7 @@ def keep_origin(error: BaseException, of: BaseException | None = None) -> None:
 
     A class that takes no attributes is left alone: it could not be unpickled, either.
     """
-    origin = origin_of(of or error)
+    origin = find_origin(of or error)
     if origin is not None:
         with suppress(Exception):
             setattr(error, _ATTRIBUTE, origin)
@@ -302,11 +310,11 @@ def _is_user_file(filename: str) -> bool:
     if filename.startswith("<"):  # a prompt, or code that others' code has made
         return filename.startswith(("<stdin", "<ipython-input"))
     path = Path(filename)
-    return not any(path.is_relative_to(folder) for folder in _library_folders())
+    return not any(path.is_relative_to(folder) for folder in _list_library_folders())
 
 
 @cache
-def _library_folders() -> frozenset[Path]:
+def _list_library_folders() -> frozenset[Path]:
     """The folders of Python, of what is installed, and of tuner."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     folders = [Path(sysconfig.get_path(name)) for name in names]

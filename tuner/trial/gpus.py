@@ -29,7 +29,7 @@ Files = Mapping[str, IO[bytes]]  # by the names of GPUs
 _held: dict[str, IO[bytes]] = {}  # those with this process's locks, which go when one is closed
 
 
-def sharing(folder: Path, gpus: Iterable[str]) -> dict[str, str]:
+def build_sharing_variables(folder: Path, gpus: Iterable[str]) -> dict[str, str]:
     """The environment of a search that shares these GPUs with all that have the same `folder`."""
     return {_SHARED: f"{folder}:{','.join(gpus)}"}
 
@@ -48,9 +48,9 @@ def take(amount: float) -> None:
     folder, _, names = os.environ.get(_SHARED, "").rpartition(":")
     if not amount or not folder or _held:
         return
-    files = _opened(Path(folder), names.split(","))
+    files = _open_files(Path(folder), names.split(","))
     has_reported = False
-    while not (taken := _taken(Path(folder), files, amount)):
+    while not (taken := _lock_gpus(Path(folder), files, amount)):
         if not has_reported:
             print("waiting for a GPU that another search still uses")
             has_reported = True
@@ -59,27 +59,29 @@ def take(amount: float) -> None:
     os.environ[VISIBLE] = ",".join(taken)
 
 
-def room(folder: Path, gpus: Iterable[str]) -> tuple[float, ...]:
+def measure_free_shares(folder: Path, gpus: Iterable[str]) -> tuple[float, ...]:
     """The free share of each GPU. A process that has taken a share would lose its locks."""
     with ExitStack() as stack:
-        files = {name: stack.enter_context(file) for name, file in _opened(folder, gpus).items()}
-        stack.enter_context(_alone(folder))
+        files = {
+            name: stack.enter_context(file) for name, file in _open_files(folder, gpus).items()
+        }
+        stack.enter_context(_lock_door(folder))
         return tuple(len(parts) / _PARTS for parts in _lock_free(files).values())
 
 
-def _opened(folder: Path, gpus: Iterable[str]) -> dict[str, IO[bytes]]:
+def _open_files(folder: Path, gpus: Iterable[str]) -> dict[str, IO[bytes]]:
     folder.mkdir(parents=True, exist_ok=True)
     return {name: (folder / f"gpu-{quote(name, safe='')}").open("ab") for name in gpus}
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _lock_door(folder: Path) -> Iterator[None]:
     with (folder / "door").open("ab") as door:
         fcntl.lockf(door, fcntl.LOCK_EX)
         yield
 
 
-def _taken(folder: Path, files: Files, amount: float) -> list[str]:
+def _lock_gpus(folder: Path, files: Files, amount: float) -> list[str]:
     """Lock `amount` of the GPUs; returns their names, or none if too few have room.
 
     The fullest GPUs come first, so that whole ones stay free. A process that waits holds no locks,
@@ -88,7 +90,7 @@ def _taken(folder: Path, files: Files, amount: float) -> list[str]:
     count = max(1, int(amount))
     # Rounded up, so that no GPU is used twice
     needed = max(1, ceil(min(amount, 1) * _PARTS - _EPSILON))
-    with _alone(folder):
+    with _lock_door(folder):
         free = _lock_free(files)
         by_room = sorted(free, key=lambda name: len(free[name]))
         fitting = [name for name in by_room if len(free[name]) >= needed]
@@ -123,7 +125,7 @@ class NoGpuError(RuntimeError):
     """A GPU was reserved, and there is none, or too little of it."""
 
 
-def claim(gpus: float, *, through_torch: bool) -> None:
+def claim_gpu(gpus: float, *, through_torch: bool) -> None:
     """Limit this process to the share of the GPU that it has reserved.
 
     gpus: a share below 1, or whole GPUs, which need no limit. through_torch: whether only torch
@@ -144,16 +146,16 @@ def claim(gpus: float, *, through_torch: bool) -> None:
                 f"CUDA_VISIBLE_DEVICES is {visible!r}"
             )
     elif gpus < 1:
-        from tuner.trial.torch_compat import when_cuda_begins
+        from tuner.trial.torch_compat import run_at_cuda_start
 
         def limit() -> None:
             total = torch.cuda.get_device_properties(0).total_memory
-            torch.cuda.set_per_process_memory_fraction(memory_share(gpus, total), 0)
+            torch.cuda.set_per_process_memory_fraction(compute_memory_share(gpus, total), 0)
 
-        when_cuda_begins(limit)
+        run_at_cuda_start(limit)
 
 
-def memory_share(share: float, total: int) -> float:
+def compute_memory_share(share: float, total: int) -> float:
     """The part of a GPU of `total` bytes that torch may take in a process that has `share` of it.
 
     All processes together then have room for CUDA's own memory, too. Raises NoGpuError where

@@ -35,7 +35,7 @@ _MOST_ROUNDS = 10  # of a family that goes on forking while it is ended
 _OF_LIBRARIES = (b"multiprocessing.", b"_inductor", b"torch_shm_manager", b"wandb")
 
 
-def new_mark() -> str:
+def generate_mark() -> str:
     return os.urandom(16).hex()
 
 
@@ -51,7 +51,7 @@ def start(mark: str, *temporary: str) -> subprocess.Popen[bytes]:
     )
 
 
-def _others() -> Iterator[tuple[Path, bytes]]:
+def _read_environments() -> Iterator[tuple[Path, bytes]]:
     """The folder in /proc of every other process that this user may read, and its environment."""
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
@@ -65,7 +65,7 @@ def _others() -> Iterator[tuple[Path, bytes]]:
             yield entry, environment
 
 
-def marked(mark: str, temporary: str) -> list[int]:
+def find_marked(mark: str, temporary: str) -> list[int]:
     """The pids of all other processes whose environment carries a driver's `mark`.
 
     Ray's daemons give themselves a title that can overwrite it: what has a file of the folder
@@ -74,7 +74,7 @@ def marked(mark: str, temporary: str) -> list[int]:
     entry_of_mark = f"{MARK}={mark}".encode()
     within = f"{temporary}/"
     pids = []
-    for entry, environment in _others():
+    for entry, environment in _read_environments():
         is_marked = entry_of_mark in environment.split(b"\0")
         if not is_marked and environment.startswith(b"\0"):
             with suppress(OSError):
@@ -89,13 +89,13 @@ def marked(mark: str, temporary: str) -> list[int]:
 def end(mark: str, temporary: str, *, patience_s: float = _PATIENCE_S) -> None:
     """End every process with a driver's mark: by SIGTERM, and after `patience_s` by SIGKILL."""
     began = time.monotonic()
-    while pids := marked(mark, temporary):
+    while pids := find_marked(mark, temporary):
         is_late = time.monotonic() - began > patience_s
-        _signal(pids, signal.SIGKILL if is_late else signal.SIGTERM)
+        _send_signal(pids, signal.SIGKILL if is_late else signal.SIGTERM)
         time.sleep(0.1)
 
 
-def _signal(pids: list[int], number: signal.Signals) -> None:
+def _send_signal(pids: list[int], number: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):  # it has ended
             os.kill(pid, number)
@@ -105,14 +105,14 @@ class Children:
     """The processes that are started between `begin` and `end`, and left running by a trial."""
 
     def __init__(self) -> None:
-        self._mark = new_mark()
+        self._mark = generate_mark()
         self._guard: subprocess.Popen[bytes] | None = None  # whose stdin closes as this one dies
 
     def begin(self) -> None:
         """Mark what this process starts from here on."""
         os.environ[_TRIAL_MARK] = self._mark
 
-    def guard(self) -> None:
+    def start_guard(self) -> None:
         """Start a process that ends them if this process dies."""
         if self._guard is None:
             self._guard = start(self._mark)
@@ -135,7 +135,7 @@ def _end_children(mark: str) -> int:
     ended = set[int]()
     for _ in range(_MOST_ROUNDS):
         running = []
-        for entry, environment in _others():
+        for entry, environment in _read_environments():
             if entry_of_mark in environment.split(b"\0") and int(entry.name) not in ended:
                 with suppress(OSError):  # it has ended
                     command = (entry / "cmdline").read_bytes()
@@ -143,7 +143,7 @@ def _end_children(mark: str) -> int:
                         running.append(int(entry.name))
         if not running:
             break
-        _signal(running, signal.SIGKILL)
+        _send_signal(running, signal.SIGKILL)
         ended.update(running)
     return len(ended)
 

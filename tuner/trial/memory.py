@@ -45,7 +45,7 @@ _MOST_RESERVED = 1 << 30  # of the machine's memory, and bytes: stay free
 _GONE_S = 5.0
 
 
-def held_bytes(pid: int | None = None) -> int:
+def measure_held_bytes(pid: int | None = None) -> int:
     """Bytes that a process (None: this one) shares with no other, as with files; 0 if gone."""
     try:
         memory = psutil.Process(pid).memory_info()
@@ -54,15 +54,15 @@ def held_bytes(pid: int | None = None) -> int:
     return max(0, memory.rss - getattr(memory, "shared", 0))  # "shared" is Linux's
 
 
-def held_mib() -> float:
-    """MiB that this process holds, as `held_bytes` counts it, and of tensors on CUDA."""
-    cuda = _cuda_in_use()
+def measure_held_mib() -> float:
+    """MiB that this process holds, as `measure_held_bytes` counts it, and of tensors on CUDA."""
+    cuda = _find_cuda()
     on_device = cuda.memory_allocated() if cuda else 0
-    return (on_device + held_bytes()) / _MIB
+    return (on_device + measure_held_bytes()) / _MIB
 
 
 def keep_freed() -> None:
-    """Keep freed memory in this process until `release`, and use it again.
+    """Keep freed memory in this process until `release_memory`, and use it again.
 
     By default glibc returns large blocks to the system at once, and gets new ones page by page. A
     copy of a state then takes four to seven times as long, and a training step on a CPU is slower.
@@ -74,10 +74,10 @@ def keep_freed() -> None:
         libc.mallopt(_TRIM_THRESHOLD, _MOST_KEPT)
 
 
-def release() -> None:
+def release_memory() -> None:
     """Return unused memory to the device and to the system."""
     gc.collect()  # first, so that the caches have something to release
-    cuda = _cuda_in_use()
+    cuda = _find_cuda()
     if cuda:
         cuda.empty_cache()
     libc = ctypes.CDLL(None)
@@ -85,7 +85,7 @@ def release() -> None:
         libc.malloc_trim(0)
 
 
-def _cuda_in_use() -> Any:
+def _find_cuda() -> Any:
     torch = sys.modules.get("torch")
     return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
 
@@ -113,9 +113,9 @@ class MemoryWatch:
 
     def end(self) -> dict[str, float]:
         """The epoch's memory_mib, at its end, and peak_memory_mib; on CUDA the other two, too."""
-        resident = _resident_mib()
+        resident = _measure_resident_mib()
         if self._cuda is None:
-            return {"memory_mib": resident, "peak_memory_mib": max(resident, _peak_mib())}
+            return {"memory_mib": resident, "peak_memory_mib": max(resident, _measure_peak_mib())}
         peak = self._cuda.max_memory_allocated(self._device)
         return {
             "memory_mib": self._cuda.memory_allocated(self._device) / _MIB,
@@ -125,11 +125,11 @@ class MemoryWatch:
         }
 
 
-def _resident_mib() -> float:
+def _measure_resident_mib() -> float:
     return psutil.Process().memory_info().rss / _MIB
 
 
-def _peak_mib() -> float:
+def _measure_peak_mib() -> float:
     """The largest resident memory since it was last reset; 0 where the system is not Linux."""
     try:  # psutil has the peak only of Windows
         lines = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
@@ -138,14 +138,14 @@ def _peak_mib() -> float:
         return 0.0
 
 
-def watched(
+def watch_memory(
     notes: Path, pids: Callable[[], Iterable[int]], memory: Memory | None = None
 ) -> AbstractContextManager[None]:
     """Within it, one of the workers among the processes `pids` is ended when memory gets short."""
-    return process.running(partial(_watch, notes, pids, memory or free_and_all))
+    return process.run_in_thread(partial(_watch, notes, pids, memory or measure_memory))
 
 
-def free_and_all(limit_of: Callable[[], Any] = quotas.memory_limit) -> tuple[int, int]:
+def measure_memory(limit_of: Callable[[], Any] = quotas.find_memory_limit) -> tuple[int, int]:
     """(bytes that are free, bytes in all), of the machine or of what this process may use of it."""
     machine = psutil.virtual_memory()
     free = machine.available
@@ -168,7 +168,7 @@ def _watch(
 
 def _end_largest(notes: Path, pids: Iterable[int]) -> None:
     """End the worker that holds the most, if there is one."""
-    held = {pid: _held_by_family(pid) for pid in pids if _is_worker(pid)}
+    held = {pid: _measure_family_bytes(pid) for pid in pids if _is_worker(pid)}
     if not held:
         return
     pid = max(held, key=lambda worker: held[worker])
@@ -177,17 +177,19 @@ def _end_largest(notes: Path, pids: Iterable[int]) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + _GONE_S
-    while held_bytes(pid) and time.monotonic() < deadline:  # else the next one would be ended too
+    while (
+        measure_held_bytes(pid) and time.monotonic() < deadline
+    ):  # else the next one would be ended too
         time.sleep(0.02)
 
 
-def _held_by_family(pid: int) -> int:
+def _measure_family_bytes(pid: int) -> int:
     """Bytes that a worker and its child processes hold, such as the script of a trial."""
     try:
         children = psutil.Process(pid).children(recursive=True)
     except psutil.Error:
         children = []
-    return held_bytes(pid) + sum(held_bytes(child.pid) for child in children)
+    return measure_held_bytes(pid) + sum(measure_held_bytes(child.pid) for child in children)
 
 
 def _is_worker(pid: int) -> bool:

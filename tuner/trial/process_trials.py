@@ -18,7 +18,7 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.places import start_dir
 from tuner.spec.command import SEED
 from tuner.trial.context import Assignment
-from tuner.trial.failures import Failure, failure_of_exit, message_of, says_done
+from tuner.trial.failures import Failure, build_exit_failure, format_error, is_last_report
 from tuner.trial.script import Script
 from tuner.trial.trainable import ProcessTrial
 
@@ -46,19 +46,19 @@ class FunctionTrial(ProcessTrial):
         if report is None:
             self._has_returned = True
             if self._epoch > 0:
-                return ray_compat.ended()
+                return ray_compat.build_end_report()
             report_it = f"tune.report({{{self._context.objective.metric!r}: ...}})"
             fault = f"returned without a report; each epoch has to end with {report_it}"
             self._failure = Failure("bad_report", fault)
-            return self._failed()
+            return self._report_failure()
         if self._is_whole:
-            return ray_compat.ended()
+            return ray_compat.build_end_report()
         is_last = bool(report.metrics.get("done", False))  # as Tune takes it
         if report.checkpoint is None:
-            return self._kept(report.metrics, None, is_last=is_last)
+            return self._record_with_checkpoint(report.metrics, None, is_last=is_last)
         with report.checkpoint.as_directory() as folder:  # an error of it is the trial's alone
             write = partial(shutil.copytree, folder)
-            return self._kept(report.metrics, write, is_last=is_last)
+            return self._record_with_checkpoint(report.metrics, write, is_last=is_last)
 
     def _stop(self, running: Any) -> str | None:
         if not self._has_returned and self._failure is None:
@@ -77,7 +77,7 @@ class ClassTrial(ProcessTrial):
 
     def _prepare(self, assignment: Assignment) -> None:
         kind, config, checkpoint = self._begin_process(assignment)
-        self._running = ray_compat.make_class(kind, config, trial=self, folder=self._files)
+        self._running = ray_compat.create_trainable(kind, config, trial=self, folder=self._files)
         if checkpoint is not None:
             ray_compat.restore_class(self._running, checkpoint, iteration=assignment.epoch)
 
@@ -85,7 +85,9 @@ class ClassTrial(ProcessTrial):
         report = ray_compat.train_class(self._running)
         is_last = isinstance(report, dict) and bool(report.get("done", False))
         keeps_none = type(self._running).save_checkpoint is Trainable.save_checkpoint
-        return self._kept(report, None if keeps_none else self._write, is_last=is_last)
+        return self._record_with_checkpoint(
+            report, None if keeps_none else self._write, is_last=is_last
+        )
 
     def _write(self, folder: Path) -> None:
         folder.mkdir()
@@ -96,7 +98,7 @@ class ClassTrial(ProcessTrial):
             running.stop()
         except Exception as error:  # of a user's `cleanup`
             traceback.print_exception(error)
-            return f"cleanup() failed: {message_of(error)}"
+            return f"cleanup() failed: {format_error(error)}"
         return None
 
 
@@ -114,10 +116,10 @@ class CommandTrial(ProcessTrial):
         context = self._context
         command, config, checkpoint = self._begin_process(assignment)
         seed = config.get(SEED, context.constants[SEED])
-        arguments = command.located(start_dir()).filled(config, seed)
-        environment = self._environment(checkpoint, config, seed)
+        arguments = command.resolve_paths(start_dir()).build_arguments(config, seed)
+        environment = self._build_environment(checkpoint, config, seed)
         assert self._process is not None
-        self._process.guard()
+        self._process.start_guard()
         self._goes_on_from = assignment.epoch
         print(f"$ {shlex.join(arguments)}")
         self._running = Script(
@@ -128,13 +130,13 @@ class CommandTrial(ProcessTrial):
         )
         self._process.remove_at_death(self._running.folder)
 
-    def _environment(
+    def _build_environment(
         self, checkpoint: Path | None, config: dict[str, Any], seed: int
     ) -> dict[str, str]:
         folder = self._files.parent / "checkpoints"
         self._new = folder / "new"
         self._taken = folder / "taken"
-        ExperimentFolder(self._context.folder).make_folder(folder)
+        ExperimentFolder(self._context.folder).create_folder(folder)
         for stale in (self._new, self._taken):  # of a process that was killed
             shutil.rmtree(stale, ignore_errors=True)
         self._new.mkdir()
@@ -166,15 +168,17 @@ class CommandTrial(ProcessTrial):
     def _report(self) -> dict[str, Any]:
         report = self._running.next_report()
         if report is None:
-            return self._exited(self._running)
+            return self._report_exit(self._running)
         if self._is_whole:
-            return ray_compat.ended()
+            return ray_compat.build_end_report()
         metrics, files = report
         if isinstance(metrics, dict):
-            self._epoch = self._epoch_of(metrics.pop("epoch", None)) - 1
-        return self._kept(metrics, files and files.rename, is_last=says_done(metrics))
+            self._epoch = self._resolve_epoch(metrics.pop("epoch", None)) - 1
+        return self._record_with_checkpoint(
+            metrics, files and files.rename, is_last=is_last_report(metrics)
+        )
 
-    def _epoch_of(self, reported: object) -> int:
+    def _resolve_epoch(self, reported: object) -> int:
         """The epoch of a report. A script may count from 0, leave some out, or not count at all."""
         following, self._goes_on_from, before = self._epoch + 1, 0, self._goes_on_from
         if not isinstance(reported, int | float) or not float(reported).is_integer():
@@ -186,12 +190,12 @@ class CommandTrial(ProcessTrial):
             print(f"epoch {int(reported)} was reported before: this report is of {following}")
         return max(following, int(reported))
 
-    def _exited(self, script: Script) -> dict[str, Any]:
+    def _report_exit(self, script: Script) -> dict[str, Any]:
         """The end of a trial whose script has ended by itself."""
         code = script.exit_code
         assert code is not None
         if code == 0 and self._epoch > 0:
-            return ray_compat.ended()
+            return ray_compat.build_end_report()
         if code == 0:
             metric = self._context.objective.metric
             report_it = f"call tuner.report({metric}=...) after each epoch"
@@ -199,11 +203,11 @@ class CommandTrial(ProcessTrial):
                 "bad_report", f"ended without a report of {metric!r}: {report_it}"
             )
         else:
-            self._failure = failure_of_exit(code, script.last_lines)
+            self._failure = build_exit_failure(code, script.last_lines)
         print(self._failure.message)
-        return self._failed()
+        return self._report_failure()
 
-    def _why_spent(self) -> str | None:
+    def _find_reuse_fault(self) -> str | None:
         return None  # a script cannot harm this process
 
     def _stop(self, running: Any) -> None:

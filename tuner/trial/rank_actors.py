@@ -14,8 +14,8 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tuner import ray_compat
 from tuner.trial.checkpoints import Save
-from tuner.trial.context import Assignment, TrialContext, use_interface_of
-from tuner.trial.failures import is_of_connection, keep_origin, message_of, waited_too_long
+from tuner.trial.context import Assignment, TrialContext, set_network_interface
+from tuner.trial.failures import format_error, is_connection_error, is_rank_timeout, keep_origin
 from tuner.trial.trial_process import TrialLog
 from tuner.trial.worker import Worker
 
@@ -37,7 +37,7 @@ def sendable_errors() -> Iterator[None]:
         keep_origin(error)
         if isinstance(error, Exception):
             raise
-        sent = RuntimeError(message_of(error))
+        sent = RuntimeError(format_error(error))
         keep_origin(sent, of=error)
         raise sent from None
 
@@ -47,7 +47,7 @@ class _Rank:
 
     def __init__(self, context: TrialContext, rank: int) -> None:
         context.prepare_process()
-        use_interface_of(ray.util.get_node_ip_address())
+        set_network_interface(ray.util.get_node_ip_address())
         self._context = context
         self._rank = rank
         self._worker = Worker(context, rank)
@@ -62,7 +62,7 @@ class _Rank:
 
     @sendable_errors()
     def begin(self, assignment: Assignment) -> None:
-        self._log = TrialLog(self._context.folder, log_name(assignment.trial_id, self._rank))
+        self._log = TrialLog(self._context.folder, format_log_name(assignment.trial_id, self._rank))
         self._log.__enter__()
         self._worker.begin(assignment)
 
@@ -116,36 +116,36 @@ class RankGroup:
             ).remote(self._context, rank)
             for rank in range(self._context.resources.ranks)
         ]
-        self._all("ready")
+        self._run_method("ready")
 
     def begin(self, assignment: Assignment) -> None:
         """Build the Learner of every rank. Raises what the first rank to fail raised."""
         self.start()
         self._trial_id = assignment.trial_id
         if not self._has_met:
-            rendezvous = self._all("open_rendezvous", only=0)[0]
-            self._all("call", "join", *rendezvous)
+            rendezvous = self._run_method("open_rendezvous", only=0)[0]
+            self._run_method("call", "join", *rendezvous)
             self._has_met = True
-        self._all("begin", assignment)
+        self._run_method("begin", assignment)
 
     def step(self) -> Any:
         """Train one epoch on all ranks; as of a Worker, that of rank 0."""
-        return self._all("call", "step", timeout_s=self._context.timeouts.report_s)[0]
+        return self._run_method("call", "step", timeout_s=self._context.timeouts.report_s)[0]
 
     def save(self, epoch: int, how: Save, *, is_best: bool) -> Any:
         """Save the state, which all ranks may contribute to, on rank 0."""
-        return self._all("call", "save", epoch, how, is_best=is_best)[0]
+        return self._run_method("call", "save", epoch, how, is_best=is_best)[0]
 
     def written(self, *, wait: bool = False) -> Any:
         """As of a Worker, that of rank 0."""
-        return self._all("call", "written", wait=wait, only=0)[0] if self._ranks else []
+        return self._run_method("call", "written", wait=wait, only=0)[0] if self._ranks else []
 
     def end(self) -> str | None:
         """Drop the Learners; the ranks stay for the next trial, where they may. Returns None."""
         try:
-            reason = next(filter(None, self._all("end")), None)
-        except Exception as error:  # `_all` has ended the ranks
-            print(f"the next trial gets new ranks: {message_of(error)}")
+            reason = next(filter(None, self._run_method("end")), None)
+        except Exception as error:  # `_run_method` has ended the ranks
+            print(f"the next trial gets new ranks: {format_error(error)}")
             return None
         if reason:
             print(f"the next trial gets new ranks; of one of them: {reason}")
@@ -163,7 +163,7 @@ class RankGroup:
             if not ray_compat.has_ended(rank, max(0.0, deadline - time.monotonic())):
                 print(f"warning: rank {number} has not ended {_END_S:g} s after it was killed")
 
-    def _all(
+    def _run_method(
         self,
         method: str,
         *arguments: Any,
@@ -183,29 +183,29 @@ class RankGroup:
             if not done:
                 self.close()
                 raise RankTimeoutError(f"no rank came to the end of its epoch in {timeout_s:g} s")
-            errors += _errors(done)
+            errors += _collect_errors(done)
         if errors:
             # A rank that dies breaks the others' connections, and their errors may come first
             if waiting:
                 done, _ = ray.wait(waiting, num_returns=len(waiting), timeout=_SETTLE_S)
-                errors += _errors(done)
+                errors += _collect_errors(done)
             self.close()
             limit_s = self._context.timeouts.ranks_s
-            raise cause_of(errors, limit_s=limit_s, has_waited=self._has_waited)
+            raise choose_cause(errors, limit_s=limit_s, has_waited=self._has_waited)
         return list(ray.get(calls))
 
     def _has_waited(self) -> bool:
         """Whether a log says that NCCL has ended a rank that waited too long."""
         for rank in range(self._context.resources.ranks):
-            log = self._context.folder / log_name(self._trial_id or "", rank)
+            log = self._context.folder / format_log_name(self._trial_id or "", rank)
             with suppress(OSError):  # on another node, perhaps
                 end = log.read_bytes()[-_END_OF_LOG:]
-                if waited_too_long(end.decode(errors="replace")):
+                if is_rank_timeout(end.decode(errors="replace")):
                     return True
         return False
 
 
-def cause_of(
+def choose_cause(
     errors: list[RayError], *, limit_s: float, has_waited: Callable[[], bool]
 ) -> BaseException:
     """The error to raise: the original one, not its consequences on other ranks.
@@ -226,16 +226,16 @@ def cause_of(
         for error in errors
     ]
     first = causes[0]
-    late = [cause for cause in causes if waited_too_long(str(cause))]
-    if late and (first is late[0] or is_of_connection(first)):
-        print(message_of(late[0]))
+    late = [cause for cause in causes if is_rank_timeout(str(cause))]
+    if late and (first is late[0] or is_connection_error(first)):
+        print(format_error(late[0]))
         return too_late
     if first is not errors[0]:
         print(errors[0])  # with the traceback of the rank, for the trial's log
     return first
 
 
-def _errors(done: list[Any]) -> list[RayError]:
+def _collect_errors(done: list[Any]) -> list[RayError]:
     errors = []
     for call in done:
         try:
@@ -245,6 +245,6 @@ def _errors(done: list[Any]) -> list[RayError]:
     return errors
 
 
-def log_name(trial_id: str, rank: int) -> str:
+def format_log_name(trial_id: str, rank: int) -> str:
     """The log of a trial's rank in the experiment's folder: the trial's own for rank 0."""
     return f"trials/{trial_id}/{'log' if rank == 0 else f'log.rank{rank}'}.txt"

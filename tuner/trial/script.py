@@ -65,7 +65,7 @@ class Script:
         self._has_called = False
         self._is_paused = False
         self._line = self._tail = b""
-        self.folder = _make_folder()  # temporary
+        self.folder = _create_folder()  # temporary
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self.folder / "reports"))
         self._listener.listen()
@@ -80,8 +80,8 @@ class Script:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         # Its outputs, each with the descriptor of the trial's log and what reads it
-        out = (1, self._process.stdout, self._out)
-        err = (2, self._process.stderr, self._err)
+        out = (1, self._process.stdout, self._take_stdout)
+        err = (2, self._process.stderr, self._take_stderr)
         self._streams: list[Any] = [out, err]
         for fd, stream, read in self._streams:
             copy = partial(self._copy, fd, stream, read)
@@ -90,7 +90,7 @@ class Script:
     def next_report(self) -> tuple[Any, Path | None] | None:
         """The next report, and what `on_report` returned for it; None once the script has ended."""
         if not self._reports:
-            self._go_on()
+            self._resume()
         while not self._reports and self._process.poll() is None:
             self._read(_EVERY_S)
         deadline = time.monotonic() + self._rest_s
@@ -111,14 +111,14 @@ class Script:
 
     def end(self) -> None:
         """End the process group, by SIGTERM and after a grace by SIGKILL; forget the socket."""
-        below = self._descendants()
+        below = self._list_descendants()
         if self._process.poll() is None:
-            self._signal(signal.SIGTERM)
-            self._go_on()
+            self._send_signal(signal.SIGTERM)
+            self._resume()
             deadline = time.monotonic() + self._grace_s
             while self._process.poll() is None and time.monotonic() < deadline:
                 self._read(_EVERY_S)
-            self._signal(signal.SIGKILL)
+            self._send_signal(signal.SIGKILL)
             self._process.wait()
         for process in below:  # of other sessions
             with suppress(psutil.Error):
@@ -129,22 +129,22 @@ class Script:
             stream.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _descendants(self) -> list[psutil.Process]:
+    def _list_descendants(self) -> list[psutil.Process]:
         try:
             return psutil.Process(self._process.pid).children(recursive=True)
         except psutil.Error:  # it has ended
             return []
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._waiting is not None:
             with suppress(OSError), self._waiting:  # it is gone
                 self._waiting.sendall(b"\n")
             self._waiting = None
         if self._is_paused:
             self._is_paused = False
-            self._signal(signal.SIGCONT)
+            self._send_signal(signal.SIGCONT)
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _send_signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
@@ -164,10 +164,10 @@ class Script:
         os.write(log, data)
         read(data)
 
-    def _err(self, data: bytes) -> None:
+    def _take_stderr(self, data: bytes) -> None:
         self._tail = (self._tail + data)[-_TAIL:]
 
-    def _out(self, data: bytes) -> None:
+    def _take_stdout(self, data: bytes) -> None:
         *lines, self._line = (self._line + data).split(b"\n")
         self._line = self._line[:_LONGEST_LINE]
         for line in lines:
@@ -182,7 +182,7 @@ class Script:
             return
         if self._metric in values or self._metric.partition("/")[0] in values:
             self._is_paused = True
-            self._signal(signal.SIGSTOP)
+            self._send_signal(signal.SIGSTOP)
             self._reports.append((values, self._on_report()))
 
     def _accept(self) -> None:
@@ -202,7 +202,7 @@ class Script:
         self._reports.append((values, self._on_report()))
 
 
-def _make_folder() -> Path:
+def _create_folder() -> Path:
     """A new temporary folder whose path is short enough for that of a socket in it."""
     own = tempfile.gettempdir()
     for parent in (own, "/tmp", "/var/tmp", "/dev/shm"):
@@ -227,14 +227,14 @@ def report(metrics: Mapping[str, Any] | None = None, /, **named: Any) -> None:
     if path is None and TRIAL_DIR in os.environ:
         from ray import tune
 
-        tune.report(json.loads(json.dumps(values, default=_plain)))
+        tune.report(json.loads(json.dumps(values, default=_convert_value)))
     if path is None or os.environ.get("RANK", "0") != "0":
         return
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
-        connection.sendall(json.dumps(values, default=_plain).encode() + b"\n")
+        connection.sendall(json.dumps(values, default=_convert_value).encode() + b"\n")
         connection.recv(1)
 
 
-def _plain(value: Any) -> Any:
+def _convert_value(value: Any) -> Any:
     return value.item() if getattr(value, "ndim", None) == 0 else str(value)

@@ -16,7 +16,7 @@ _DEEPEST = 100  # levels of dicts and lists: what walks through them recurses
 _MOST_TIMES = 10  # how often tensors may use each byte of a file: weights can be tied
 
 
-def host_copy(state: Any) -> Any:
+def copy_to_host(state: Any) -> Any:
     """A copy of `state`, plain or nested, that no later epoch changes, with its tensors on the CPU.
 
     What `state_dict()` returns may be what trains. A tensor that is in it twice, as tied weights
@@ -28,18 +28,18 @@ def host_copy(state: Any) -> Any:
     memo = {}
     copies = {}
     devices = set[torch.device]()
-    for _, tensor in _tensors(state):
+    for _, tensor in _walk_tensors(state):
         memory = tensor.device, tensor.untyped_storage().data_ptr(), tensor.storage_offset()
         key = *memory, tensor.dtype, tensor.shape, tensor.stride()
         if key not in copies:
-            copies[key] = _to_host(tensor.detach(), devices)
+            copies[key] = _copy_tensor(tensor.detach(), devices)
         memo[id(tensor)] = copies[key]
     for device in devices:
         torch.cuda.current_stream(device).synchronize()
     return deepcopy(state, memo)
 
 
-def _to_host(source: Tensor, devices: set[torch.device]) -> Tensor:
+def _copy_tensor(source: Tensor, devices: set[torch.device]) -> Tensor:
     """A copy on the host, complete once the `devices`, to which its own may be added, are done.
 
     Copies into pinned memory run at the same time. Each into other memory waits for the GPU, and
@@ -55,22 +55,22 @@ def _to_host(source: Tensor, devices: set[torch.device]) -> Tensor:
     return source.to("cpu", copy=True)
 
 
-def weights_of(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
+def list_weights(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
     """(dotted name, tensor) of the "model" in `state`, else of all of it; a name may repeat."""
     model = state.get("model")
-    return list(_tensors(model if isinstance(model, dict) else state))
+    return list(_walk_tensors(model if isinstance(model, dict) else state))
 
 
-def with_weights(state: dict[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """A copy with the tensors that `weights_of` lists replaced; KeyError if one is missing."""
+def replace_weights(state: dict[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """A copy with the tensors that `list_weights` lists replaced; KeyError if one is missing."""
     model = state.get("model")
-    new = {id(t): weights[name] for name, t in weights_of(state)}
+    new = {id(t): weights[name] for name, t in list_weights(state)}
     if isinstance(model, dict):
         return {**state, "model": deepcopy(model, new)}
     return deepcopy(state, new)
 
 
-def _tensors(state: object, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+def _walk_tensors(state: object, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
     """(dotted name, tensor) of every tensor in nested dicts, lists and tuples."""
     from torch import Tensor
 
@@ -79,10 +79,10 @@ def _tensors(state: object, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
     elif isinstance(state, dict | list | tuple):
         items: Any = state.items() if isinstance(state, dict) else enumerate(state)
         for name, inner in items:
-            yield from _tensors(inner, f"{prefix}.{name}" if prefix else str(name))
+            yield from _walk_tensors(inner, f"{prefix}.{name}" if prefix else str(name))
 
 
-def fault_of_state(state: object, size: int) -> str | None:
+def find_state_fault(state: object, size: int) -> str | None:
     """The fault of a `state` from a file of `size` bytes, or None: tensors may claim more."""
     from torch import Tensor
 

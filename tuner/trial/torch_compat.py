@@ -26,7 +26,7 @@ _DISABLED = "__dynamo_disable"  # see torch/_compile.py
 
 
 @contextmanager
-def without_compiler() -> Iterator[None]:
+def bypass_compiler() -> Iterator[None]:
     """Within it the methods of optimizers that `eager` made do not import torch's compiler.
 
     Some methods of Optimizer import it, when first called, to tell it not to compile them, and
@@ -45,7 +45,7 @@ def without_compiler() -> Iterator[None]:
 
 
 @contextmanager
-def single_thread() -> Iterator[None]:
+def use_single_thread() -> Iterator[None]:
     """Within it torch computes with one thread.
 
     For many small steps: on a busy machine each of them would wait for the slowest thread.
@@ -59,17 +59,17 @@ def single_thread() -> Iterator[None]:
 
 
 @cache
-def eager(kind: Any) -> Any:
+def build_eager_class(kind: Any) -> Any:
     """The optimizer `kind` with a `step` that does not import torch's compiler.
 
     The decorator of `step` imports it in every case, to break the graph of a compiled function.
-    See `without_compiler`. Not for training steps that are compiled.
+    See `bypass_compiler`. Not for training steps that are compiled.
     """
     return type(kind.__name__, (kind,), {"step": torch.no_grad()(inspect.unwrap(kind.step))})
 
 
 @contextmanager
-def computing(*, tf32: bool, tries_convolutions: bool) -> Iterator[None]:
+def set_numerics(*, tf32: bool, tries_convolutions: bool) -> Iterator[None]:
     """Within it CUDA may, or may not, round inputs of float32 products to 10 bits of mantissa.
 
     tries_convolutions: whether cuDNN tries its algorithms for each new shape of a convolution, and
@@ -79,7 +79,7 @@ def computing(*, tf32: bool, tries_convolutions: bool) -> Iterator[None]:
     cudnn: Any = torch.backends.cudnn
     put_back = remember_numerics()
     try:
-        if _older_precision():  # it sets the newer, too, and libraries still read it
+        if _read_older_precision():  # it sets the newer, too, and libraries still read it
             matmul.allow_tf32 = cudnn.allow_tf32 = tf32
         else:
             for part in (matmul, cudnn.conv, cudnn.rnn):
@@ -101,16 +101,16 @@ def remember_numerics() -> Callable[[], None]:
     matmul = torch.backends.cuda.matmul
     cudnn = torch.backends.cudnn
     dtype = torch.get_default_dtype()
-    determinism = _determinism()
+    determinism = _read_determinism()
     choice = (cudnn.benchmark, cudnn.deterministic)
-    older = _older_precision()
+    older = _read_older_precision()
     owners: tuple[Any, ...] = (torch.backends, matmul, cudnn, torch.backends.mkldnn)
     parts = [getattr(o, name, None) for o in owners for name in ("matmul", "conv", "rnn")]
     newer = [(o, o.fp32_precision) for o in (*owners, *parts) if hasattr(o, "fp32_precision")]
 
     def put_back() -> None:
         torch.set_default_dtype(dtype)
-        if _determinism() != determinism:  # to set it imports torch's compiler, over a second
+        if _read_determinism() != determinism:  # to set it imports torch's compiler, over a second
             torch.use_deterministic_algorithms(determinism[0], warn_only=determinism[1])
         cudnn.benchmark, cudnn.deterministic = choice
         if older is not None:  # first, since they set what has a newer name as well
@@ -122,7 +122,7 @@ def remember_numerics() -> Callable[[], None]:
     return put_back
 
 
-def _older_precision() -> tuple[bool, bool, str] | None:
+def _read_older_precision() -> tuple[bool, bool, str] | None:
     """The precision of products by the names that it had before torch 2.9, or None.
 
     Once a newer name was set to something else, the older can be neither read nor trusted.
@@ -134,7 +134,7 @@ def _older_precision() -> tuple[bool, bool, str] | None:
     return None
 
 
-def _determinism() -> tuple[bool, bool]:
+def _read_determinism() -> tuple[bool, bool]:
     """Whether torch refuses nondeterministic algorithms, and whether it only warns of them."""
     warns = torch.is_deterministic_algorithms_warn_only_enabled()
     return torch.are_deterministic_algorithms_enabled(), warns
@@ -151,7 +151,7 @@ def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
         torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
 
 
-def cpu_computes_in() -> tuple[bool, bool]:
+def find_cpu_precisions() -> tuple[bool, bool]:
     """Whether this machine's CPU computes in bf16, and in fp16, natively.
 
     torch has no public way to ask. Without it either would be tried where it is only emulated,
@@ -161,7 +161,7 @@ def cpu_computes_in() -> tuple[bool, bool]:
     return bf16, torch.cpu._is_amx_fp16_supported()
 
 
-def when_cuda_begins(work: Callable[[], None]) -> None:
+def run_at_cuda_start(work: Callable[[], None]) -> None:
     """Do `work` once this process begins to use CUDA; at once where it has.
 
     torch itself seeds its generators so. To ask for it would begin it, which takes half a GB of the
@@ -170,7 +170,7 @@ def when_cuda_begins(work: Callable[[], None]) -> None:
     torch.cuda._lazy_call(work)
 
 
-def loading_s() -> float:
+def measure_loading_s() -> float:
     """The seconds that this process has waited for torch's DataLoaders, since the first call.
 
     Their iterators say so to the profiler alone, so the method that waits is wrapped; 0 without it.
@@ -193,7 +193,7 @@ def loading_s() -> float:
     return float(iterator.waited_s)
 
 
-def data_parallel(
+def wrap_data_parallel(
     module: nn.Module, device: torch.device, *, may_skip: bool
 ) -> DistributedDataParallel:
     """`module` with its gradients averaged over the ranks; its tensors are left alone.
@@ -230,9 +230,9 @@ class Compiled(nn.Module):
         config.recompile_limit = max(config.recompile_limit, _RECOMPILED)
         self._as_it_is = module
         self._compiled: tuple[Any] = (torch.compile(module),)  # not a module of this one once more
-        self.anew()
+        self.reset()
 
-    def anew(self) -> None:
+    def reset(self) -> None:
         """Compile for the shape of the next input."""
         self._shape: torch.Size | None = None
 
@@ -243,7 +243,7 @@ class Compiled(nn.Module):
         return cast(Tensor, network(x))
 
 
-def forget_compiled() -> None:
+def clear_compiled() -> None:
     """Drop what this process has compiled, and torch's counts of it.
 
     Without it the next trials' networks count with those of the trials before, and all of them

@@ -26,12 +26,12 @@ from tuner.experiment.trials import CheckpointRecord
 from tuner.spec.sections import EPOCH_S
 from tuner.trial import failures
 from tuner.trial.checkpoints import CheckpointStore, Save, SavePolicy
-from tuner.trial.context import Assignment, TrialContext, with_trial_seed
+from tuner.trial.context import Assignment, TrialContext, add_trial_seed
 from tuner.trial.gpus import take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
-from tuner.trial.trial_process import TrialLog, TrialProcess, WorkerReplacedError, why_not_after
+from tuner.trial.trial_process import TrialLog, TrialProcess, WorkerReplacedError, find_reuse_fault
 from tuner.trial.worker import Worker
-from tuner.trial.worker_death import death_of
+from tuner.trial.worker_death import build_death_failure
 
 REPORT = "tuner"  # the key of a result under which the driver finds what to journal
 RUNS_ON = "runs_on"  # in it: the trial is whole, and no scheduler compares it any more
@@ -58,7 +58,7 @@ class Trial(Trainable):
         try:
             reason = self._end()
         except Exception as error:  # the trial before may have broken this process
-            reason = f"a trial could not be cleared away: {failures.failure_of(error).message}"
+            reason = f"a trial could not be cleared away: {failures.build_failure(error).message}"
         if reason:
             raise WorkerReplacedError(reason)
         self._begin(new_config)
@@ -69,17 +69,17 @@ class Trial(Trainable):
 
     def step(self) -> dict[str, Any]:
         if self._failure is None:
-            with self._in_time():
+            with self._limit_time():
                 try:
                     return self._report()
                 except BaseException as error:  # whichever it is, it is this trial's
-                    self._fail(error)
+                    self._record_failure(error)
                 finally:
                     self._log.cap()
-        return self._failed()
+        return self._report_failure()
 
     @contextmanager
-    def _in_time(self) -> Iterator[None]:
+    def _limit_time(self) -> Iterator[None]:
         """Within it, end this process after the limit of time, even if it hangs in C.
 
         Ray then reports its death to the driver, and the log shows where every thread was. A group
@@ -114,20 +114,20 @@ class Trial(Trainable):
         assignment = Assignment(**config)
         self._failure: failures.Failure | None = None
         self._epoch = assignment.epoch
-        self._files = self._context.files(assignment.trial_id)
+        self._files = self._context.locate_files(assignment.trial_id)
         self._log = TrialLog(self._context.folder, f"trials/{assignment.trial_id}/log.txt")
         try:
             self._log.__enter__()
         except StorageError as error:
-            self._failure = failures.failure_of(error)
+            self._failure = failures.build_failure(error)
             return
         self._live = True
         try:
             self._reserve()
-            with self._in_time():
+            with self._limit_time():
                 self._prepare(assignment)
         except BaseException as error:
-            self._fail(error)
+            self._record_failure(error)
 
     def _end(self) -> str | None:
         """End the trial, once; returns why this process should not run another, or None."""
@@ -135,36 +135,36 @@ class Trial(Trainable):
             return None
         self._live = False
         try:
-            reason = self._release() or self._why_spent()
+            reason = self._release() or self._find_reuse_fault()
             if reason:
                 print(f"this process is not used again: {reason}")
             return reason
         finally:
             self._log.__exit__()
 
-    def _fail(self, error: BaseException) -> None:
+    def _record_failure(self, error: BaseException) -> None:
         traceback.print_exception(error)
         if isinstance(error, RayActorError):
-            self._failure = death_of(error)
+            self._failure = build_death_failure(error)
         elif isinstance(error, RankTimeoutError):
             self._failure = failures.Failure("timeout", str(error))
         else:
-            self._failure = failures.failure_of(error)
+            self._failure = failures.build_failure(error)
 
-    def _failed(self) -> dict[str, Any]:
+    def _report_failure(self) -> dict[str, Any]:
         """The failure as the last result; raised where the process ends with the trial."""
         assert self._failure is not None
         self._log.upload()  # so that the log is complete when the failure is read
-        if self._why_spent():
+        if self._find_reuse_fault():
             raise failures.WorkerSpentError(self._failure)
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
 
-    def _why_spent(self) -> str | None:
+    def _find_reuse_fault(self) -> str | None:
         """Why this process cannot run another trial after a failure, or None."""
         trains_here = self._context.resources.ranks == 1
-        return why_not_after(self._failure) if trains_here else None
+        return find_reuse_fault(self._failure) if trains_here else None
 
-    def _recorded(
+    def _record_report(
         self,
         report: object,
         save: SaveEpoch,
@@ -184,11 +184,11 @@ class Trial(Trainable):
             print(f"epoch {self._epoch + 1}: no finite numbers, not recorded: {left_out}")
         if self._failure:
             print(f"epoch {self._epoch + 1}: {self._failure.message}")
-            return self._failed()
+            return self._report_failure()
         self._epoch += 1
         metrics = {**measured, **metrics}
         is_whole = self._is_whole
-        saved = _plain(save(self._epoch, metrics, is_last or is_whole))
+        saved = _describe_records(save(self._epoch, metrics, is_last or is_whole))
         journaled = {"metrics": metrics, "checkpoints": saved, "is_saved": self._is_saved}
         if is_last:
             journaled["done"] = True
@@ -220,17 +220,17 @@ class ProcessTrial(Trial):
         trainable = self._process.begin(assignment)
         checkpoint = assignment.checkpoint
         files = self._store.fetch(checkpoint["path"]) if checkpoint else None
-        return trainable, with_trial_seed(assignment.config, assignment.seed), files
+        return trainable, add_trial_seed(assignment.config, assignment.seed), files
 
-    def _kept(
+    def _record_with_checkpoint(
         self, report: object, write: Callable[[Path], object] | None, *, is_last: bool
     ) -> dict[str, Any]:
         """`_recorded` with the checkpoint that `write` makes, called with its new folder."""
 
         def save(epoch: int, *_: object) -> list[CheckpointRecord]:
-            return [self._store.fill(epoch, write)] if write else []
+            return [self._store.save_folder(epoch, write)] if write else []
 
-        return self._recorded(report, save, {}, is_last=is_last)
+        return self._record_report(report, save, {}, is_last=is_last)
 
     def _stop(self, running: Any) -> str | None:
         """End what runs; returns why this process should not run another trial, or None."""
@@ -275,29 +275,31 @@ class LearnerTrial(Trial):
         report, memory = self._workers.step()
         self._epoch_s = time.monotonic() - began
         measured = {**memory, EPOCH_S: self._epoch_s}
-        return self._recorded(report, self._save, measured, is_last=failures.says_done(report))
+        return self._record_report(
+            report, self._save, measured, is_last=failures.is_last_report(report)
+        )
 
     def save_now(self) -> dict[str, Any]:
         """Write the last epoch and the best; returns `checkpoints`, or a `failure`, to journal."""
-        with self._in_time():
+        with self._limit_time():
             try:
                 saved = self._workers.save(self._epoch, Save.NOW, is_best=False)
             except BaseException as error:  # whichever it is, it is this trial's
-                self._fail(error)
+                self._record_failure(error)
             else:
-                return {"checkpoints": _plain(saved)}
+                return {"checkpoints": _describe_records(saved)}
         assert self._failure is not None
         return {"failure": asdict(self._failure)}
 
-    def _failed(self) -> dict[str, Any]:
+    def _report_failure(self) -> dict[str, Any]:
         """As of any trial, with what was written beside the epoch that failed."""
         try:
             saved = self._workers.written(wait=True) if self._workers else []
         except Exception as error:  # the trial has failed already, for another reason
-            print(f"its last checkpoint is not written: {failures.message_of(error)}")
+            print(f"its last checkpoint is not written: {failures.format_error(error)}")
             saved = []
-        result = super()._failed()
-        result[REPORT]["checkpoints"] = _plain(saved)
+        result = super()._report_failure()
+        result[REPORT]["checkpoints"] = _describe_records(saved)
         return result
 
     def _save(
@@ -317,7 +319,7 @@ class LearnerTrial(Trial):
         if how is not None:
             done += self._workers.save(epoch, how, is_best=is_best)
         if how is Save.NOW:
-            self._policy.waited(time.monotonic() - now)
+            self._policy.record_wait(time.monotonic() - now)
         newest = max((record.epoch for record in done), default=0)
         self._is_saved = newest == epoch
         if how is Save.BESIDE and not self._is_saved:
@@ -337,5 +339,5 @@ class LearnerTrial(Trial):
                 self._workers.close()
 
 
-def _plain(records: Iterable[CheckpointRecord]) -> list[dict[str, Any]]:
+def _describe_records(records: Iterable[CheckpointRecord]) -> list[dict[str, Any]]:
     return [record.as_dict() for record in records]

@@ -22,14 +22,14 @@ from tuner.errors import StorageError, translate_error
 from tuner.experiment.files import open_plain
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import is_locked
-from tuner.places import START_DIR, TRIAL_DIR, shown
+from tuner.places import START_DIR, TRIAL_DIR, format_path
 from tuner.process import Lossy
 from tuner.spec.loading import is_learner, load_trainable
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import Failure
-from tuner.trial.gpus import claim, take
+from tuner.trial.gpus import claim_gpu, take
 from tuner.trial.guard import Children
-from tuner.trial.memory import held_mib, release
+from tuner.trial.memory import measure_held_mib, release_memory
 from tuner.wording import shorten
 
 BOUND_MIB = 512.0  # that a process may keep of its earlier trials
@@ -51,7 +51,7 @@ def is_recycled(error: BaseException | None) -> bool:
     return isinstance(getattr(error, "cause", error), WorkerReplacedError)
 
 
-def why_not_after(failure: Failure | None) -> str | None:
+def find_reuse_fault(failure: Failure | None) -> str | None:
     """Why a process cannot run another trial after a failure, or None."""
     if failure is not None and failure.poisoned:
         return _NO_DEVICE
@@ -67,7 +67,7 @@ class Leftovers:
     allocator's reserves are made once, in the first trial.
     """
 
-    def __init__(self, held: Callable[[], float] = held_mib) -> None:
+    def __init__(self, held: Callable[[], float] = measure_held_mib) -> None:
         self.grown_mib = 0.0
         self._held = held
         self._first_mib: float | None = None
@@ -95,10 +95,10 @@ class Leftovers:
         reason = None
         try:
             if "torch" in sys.modules:
-                from tuner.trial.torch_compat import forget_compiled
+                from tuner.trial.torch_compat import clear_compiled
 
-                forget_compiled()
-            release()
+                clear_compiled()
+            release_memory()
         except RuntimeError:  # after some errors every call to the device fails
             reason = _NO_DEVICE
         ended = self.children.end()
@@ -134,19 +134,21 @@ class TrialProcess:
         errors of the module, StorageError, and NoGpuError if a reserved GPU is missing.
         """
         trainable = load_trainable(self._context.trainable)
-        claim(self._context.resources.gpus, through_torch=is_learner(trainable))
+        claim_gpu(self._context.resources.gpus, through_torch=is_learner(trainable))
         self._leftovers.begin()
-        self._start, self._folder = Path.cwd(), self._context.files(assignment.trial_id)
+        self._start, self._folder = Path.cwd(), self._context.locate_files(assignment.trial_id)
         os.environ |= {START_DIR: str(self._start), TRIAL_DIR: str(self._folder)}
         if not getattr(trainable, STAYS, False):
-            with translate_error(StorageError, f"cannot write {shown(self._folder)}", of=OSError):
-                ExperimentFolder(self._context.folder).make_folder(self._folder)
+            with translate_error(
+                StorageError, f"cannot write {format_path(self._folder)}", of=OSError
+            ):
+                ExperimentFolder(self._context.folder).create_folder(self._folder)
                 os.chdir(self._folder)
         return trainable
 
-    def guard(self) -> None:
+    def start_guard(self) -> None:
         """End what the trial starts with this process, even if it is killed."""
-        self._leftovers.children.guard()
+        self._leftovers.children.start_guard()
 
     def remove_at_death(self, folder: Path) -> None:
         """Let the guard remove a temporary folder if this process is killed."""
@@ -197,7 +199,7 @@ class TrialLog:
         """Write out what is buffered, and cut the middle of a file of more than `limit` bytes."""
         _flush()
         with suppress(OSError):  # a trial does not fail for want of its log
-            cut(self._path, limit)
+            clip_log(self._path, limit)
 
     def upload(self) -> None:
         """Cap the log, and upload it to the experiment's object store, if it has one."""
@@ -208,17 +210,17 @@ class TrialLog:
             print(f"this log stays in {self._path}: {error.strerror}")
 
     def __enter__(self) -> Self:
-        with translate_error(StorageError, f"cannot write {shown(self._path)}", of=OSError):
+        with translate_error(StorageError, f"cannot write {format_path(self._path)}", of=OSError):
             self._experiment.fetch(self._name)  # what was written before, on any machine
-            self._experiment.make_folder(self._path.parent)
+            self._experiment.create_folder(self._path.parent)
             self._file = open_plain(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         _flush()
         self._before = os.dup(1), os.dup(2)
         self._streams = sys.stdout, sys.stderr
         for fd in (1, 2):
             os.dup2(self._file, fd)
-        sys.stdout = _stream(1)
-        sys.stderr = _stream(2)
+        sys.stdout = _open_stream(1)
+        sys.stderr = _open_stream(2)
         faulthandler.enable(self._file)
         return self
 
@@ -233,7 +235,7 @@ class TrialLog:
         os.close(self._file)
 
 
-def latest_output(experiment: Path, trial_ids: Iterable[str], *, since: float) -> str | None:
+def read_latest_output(experiment: Path, trial_ids: Iterable[str], *, since: float) -> str | None:
     """The last line of the newest of these trials' logs, if it is newer than the time `since`."""
     logs = [experiment / "trials" / trial_id / "log.txt" for trial_id in trial_ids]
     with suppress(OSError, ValueError):  # ValueError: there is no log yet
@@ -248,7 +250,7 @@ def latest_output(experiment: Path, trial_ids: Iterable[str], *, since: float) -
     return None
 
 
-def cut(path: Path, limit: int = LIMIT) -> None:
+def clip_log(path: Path, limit: int = LIMIT) -> None:
     """Cut the middle out of a file of more than `limit` bytes.
 
     The first half and the last quarter of `limit` stay, with GAP between them. The end is copied
@@ -264,7 +266,7 @@ def cut(path: Path, limit: int = LIMIT) -> None:
         os.ftruncate(file.fileno(), first + len(text))
 
 
-def _stream(fd: int) -> TextIO:
+def _open_stream(fd: int) -> TextIO:
     """A line-buffered stream of text to `fd`, which accepts half a surrogate and a full disk."""
     raw = io.BufferedWriter(Lossy(fd, "wb", closefd=False))
     return io.TextIOWrapper(raw, "utf-8", "backslashreplace", line_buffering=True)

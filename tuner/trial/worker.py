@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.experiment.trials import CheckpointRecord
 from tuner.trial.checkpoints import CheckpointStore, CheckpointWriter, Save, load_state
-from tuner.trial.context import Assignment, TrialContext, with_trial_seed
-from tuner.trial.gpus import claim
+from tuner.trial.context import Assignment, TrialContext, add_trial_seed
+from tuner.trial.gpus import claim_gpu
 from tuner.trial.learner import Learner
 from tuner.trial.memory import MemoryWatch, keep_freed
-from tuner.trial.state import host_copy
+from tuner.trial.state import copy_to_host
 from tuner.trial.trial_process import TrialProcess
 
 if TYPE_CHECKING:
@@ -48,18 +48,18 @@ class Worker:
         context = self._context
         resources = self._resources
         build = self._process.begin(assignment)
-        self._watch = MemoryWatch(self._device())
+        self._watch = MemoryWatch(self._choose_device())
         store = CheckpointStore(context.folder, assignment.trial_id)
         self._learner = build(
             assignment.config,
-            with_trial_seed(context.constants, assignment.seed),
-            device=self._device(),
+            add_trial_seed(context.constants, assignment.seed),
+            device=self._choose_device(),
             rank=self._rank,
             world_size=resources.ranks,
             **({"split": resources.split} if resources.split > 1 else {}),
         )
         is_copied = getattr(self._learner, "copies_state", False)
-        self._writer = CheckpointWriter(store, dict if is_copied else host_copy)
+        self._writer = CheckpointWriter(store, dict if is_copied else copy_to_host)
         if assignment.checkpoint is not None:
             path = assignment.checkpoint["path"]
             sha256 = assignment.checkpoint["sha256"]
@@ -68,13 +68,13 @@ class Worker:
 
     def step(self) -> tuple[object, dict[str, float]]:
         """Train one epoch; what the Learner reports, and its memory and `data_s` meanwhile."""
-        from tuner.trial.torch_compat import loading_s
+        from tuner.trial.torch_compat import measure_loading_s
 
         assert self._learner is not None
         self._watch.begin()
-        before = loading_s()
+        before = measure_loading_s()
         report = self._learner.step()
-        waited = loading_s() - before
+        waited = measure_loading_s() - before
         return report, {**self._watch.end(), **({"data_s": waited} if waited else {})}
 
     def save(self, epoch: int, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
@@ -86,7 +86,7 @@ class Worker:
 
     def written(self, *, wait: bool = False) -> list[CheckpointRecord]:
         """The checkpoints written beside training since the last call; wait: until they are."""
-        return self._writer.written(wait=wait) if self._writer else []
+        return self._writer.collect_written(wait=wait) if self._writer else []
 
     def end(self) -> str | None:
         """Drop the Learner; returns why this process should not run another trial, or None."""
@@ -121,9 +121,9 @@ class Worker:
         """
         import torch.distributed as dist
 
-        claim(self._resources.gpus, through_torch=True)  # else the others would wait for nccl
+        claim_gpu(self._resources.gpus, through_torch=True)  # else the others would wait for nccl
         timeout = timedelta(seconds=self._context.timeouts.ranks_s)
-        device = self._device()
+        device = self._choose_device()
         cuda = device.type == "cuda"
         if self._rendezvous is None:
             self._rendezvous = dist.TCPStore(  # type: ignore[attr-defined]
@@ -138,7 +138,7 @@ class Worker:
             device_id=device if cuda else None,  # else NCCL guesses by the rank
         )
 
-    def _device(self) -> torch.device:
+    def _choose_device(self) -> torch.device:
         import torch
 
         # Ray shows a process only the GPUs that it reserved, so the first of them is its own

@@ -25,7 +25,7 @@ def write_note(folder: Path, pid: int, failure: Failure) -> None:
     (folder / f"{pid}-{failure.kind}").write_text(json.dumps(note))
 
 
-def _noted(pid: str) -> Failure | None:
+def _read_note(pid: str) -> Failure | None:
     folder = os.environ.get(NOTES)
     if not folder:
         return None
@@ -36,7 +36,7 @@ def _noted(pid: str) -> Failure | None:
     return None
 
 
-def death_of(error: BaseException | None) -> Failure:
+def build_death_failure(error: BaseException | None) -> Failure:
     """The failure for Ray's error about a dead process; None: without an error."""
     from ray.exceptions import NodeDiedError, OutOfMemoryError
 
@@ -44,10 +44,10 @@ def death_of(error: BaseException | None) -> Failure:
     if isinstance(cause, WorkerSpentError):
         return cause.failure
     text = " ".join(str(error or "").split())
-    if isinstance(error, NodeDiedError) or ray_compat.NODE_DIED in text or _lost_its_node(error):
+    if isinstance(error, NodeDiedError) or ray_compat.NODE_DIED in text or _has_lost_node(error):
         return Failure("node_lost", "the node that it ran on is gone, or was cut off")
     pid = ray_compat.PID.search(text)
-    if pid and (noted := _noted(pid[1])):
+    if pid and (noted := _read_note(pid[1])):
         return noted
     if isinstance(error, OutOfMemoryError):
         return Failure("oom", text[:500])
@@ -56,7 +56,7 @@ def death_of(error: BaseException | None) -> Failure:
     return Failure("crash", text[:500])
 
 
-def _lost_its_node(error: BaseException | None) -> bool:
+def _has_lost_node(error: BaseException | None) -> bool:
     """Whether an actor is gone, or cannot be reached, because its node is, or was for a while.
 
     Ray notices the loss of an actor before that of its node. A node whose daemon accepts no
@@ -70,18 +70,18 @@ def _lost_its_node(error: BaseException | None) -> bool:
         return False
     if error.preempted:
         return True
-    node_id, process_died = ray_compat.actor_of(error)
+    node_id, process_died = ray_compat.describe_actor_death(error)
     node = next((node for node in ray.nodes() if node["NodeID"] == node_id), None)
     if node is None:  # the actor was never placed
         return False
-    if not node["Alive"] or not _accepts(node["NodeManagerAddress"], node["NodeManagerPort"]):
+    if not node["Alive"] or not _is_reachable(node["NodeManagerAddress"], node["NodeManagerPort"]):
         return True
     if not isinstance(error, ActorUnavailableError) or process_died:
         return False
     return bool(node_id != ray.get_runtime_context().get_node_id())  # nothing cuts off our own
 
 
-def _accepts(host: str, port: int) -> bool:
+def _is_reachable(host: str, port: int) -> bool:
     try:
         socket.create_connection((host, port), _ANSWER_S).close()
     except OSError:

@@ -30,13 +30,13 @@ WIDEST = 4 / 3  # the largest ratio of a resized crop's sides
 class Decisions:
     """Random decisions: tensors with an entry for each image."""
 
-    def at(self, rows: slice) -> Self:
-        return self.each(lambda values_N: values_N[rows])
+    def select(self, rows: slice) -> Self:
+        return self.map_tensors(lambda values_N: values_N[rows])
 
     def to(self, device: torch.device) -> Self:
-        return self.each(lambda values_N: values_N.to(device))
+        return self.map_tensors(lambda values_N: values_N.to(device))
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+    def map_tensors(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The decisions with `change` applied to each tensor."""
         return type(self)(*(change(getattr(self, field.name)) for field in fields(self)))
 
@@ -67,16 +67,16 @@ def draw(
     """
     offsets = 2 * augmentation.crop_padding + 1
 
-    def below(bound: int) -> Tensor:
+    def draw_integers(bound: int) -> Tensor:
         return torch.randint(bound, (count,), generator=generator)
 
-    flip_N = below(2).bool()
+    flip_N = draw_integers(2).bool()
     return Draws(
         flip_N,
-        below(offsets),
-        below(offsets),
-        below(image_size),
-        below(image_size),
+        draw_integers(offsets),
+        draw_integers(offsets),
+        draw_integers(image_size),
+        draw_integers(image_size),
         _draw_windows(count, augmentation.crop_scale, generator),
     )
 
@@ -104,7 +104,7 @@ def crop_and_flip(
     """
     if augmentation.crop_scale < 1:
         images_NHWC = rows_NP.view(len(rows_NP), image_size, image_size, channels)
-        return _resized_crops(images_NHWC, draws, flips=augmentation.flip).flatten(1)
+        return _resize_crops(images_NHWC, draws, flips=augmentation.flip).flatten(1)
     padding = augmentation.crop_padding
     if not (padding or augmentation.flip):
         return rows_NP
@@ -126,7 +126,7 @@ def crop_and_flip(
     return pixels.view(count, -1)
 
 
-def _resized_crops(images_NHWC: Tensor, draws: Draws, *, flips: bool) -> Tensor:
+def _resize_crops(images_NHWC: Tensor, draws: Draws, *, flips: bool) -> Tensor:
     """The windows of the images, resized to the images' size and mirrored, in float32.
 
     Each axis by itself, columns first, so that whole rows of memory are copied and blended.
@@ -139,11 +139,11 @@ def _resized_crops(images_NHWC: Tensor, draws: Draws, *, flips: bool) -> Tensor:
     # Pixels' centres are at halves; beyond those at the image's edges nothing is known
     y_NH = (size * top_N1 + (y_H + 0.5) * height_N1 - 0.5).clamp(0, size - 1)
     x_NW = (size * left_N1 + (x_NW + 0.5) * width_N1 - 0.5).clamp(0, size - 1)
-    columns_NWHC = _interpolated(images_NHWC.transpose(1, 2), x_NW)
-    return _interpolated(columns_NWHC.transpose(1, 2), y_NH)
+    columns_NWHC = _interpolate_rows(images_NHWC.transpose(1, 2), x_NW)
+    return _interpolate_rows(columns_NWHC.transpose(1, 2), y_NH)
 
 
-def _interpolated(images_NHWC: Tensor, y_NH: Tensor) -> Tensor:
+def _interpolate_rows(images_NHWC: Tensor, y_NH: Tensor) -> Tensor:
     """The rows at the fractional positions `y_NH`, 0 to H - 1, each between its two neighbours."""
     count, size = y_NH.shape
     rows = images_NHWC.reshape(count * size, -1)
@@ -155,18 +155,20 @@ def _interpolated(images_NHWC: Tensor, y_NH: Tensor) -> Tensor:
     return below.sub_(above).mul_((y_NH - above_NH).view(-1, 1)).add_(above).view_as(images_NHWC)
 
 
-def cut_out(x_NCHW: Tensor, draws: Draws, *, augmentation: Augmentation) -> Tensor:
+def apply_cutout(x_NCHW: Tensor, draws: Draws, *, augmentation: Augmentation) -> Tensor:
     """Set a square of each normalised image to 0, the mean, in place: DeVries & Taylor 2017."""
     side = augmentation.cutout
     if not side:
         return x_NCHW
     top_N = draws.row_N - side // 2
     left_N = draws.column_N - side // 2
-    cut_NHW = _rectangles(top_N, top_N + side, left_N, left_N + side, size=x_NCHW.shape[-1])
+    cut_NHW = _build_rectangle_mask(
+        top_N, top_N + side, left_N, left_N + side, size=x_NCHW.shape[-1]
+    )
     return x_NCHW.masked_fill_(cut_NHW[:, None], 0)
 
 
-def _rectangles(
+def _build_rectangle_mask(
     top_N: Tensor, bottom_N: Tensor, left_N: Tensor, right_N: Tensor, *, size: int
 ) -> Tensor:
     """mask_NHW of the pixels in each image's rectangle."""
@@ -207,23 +209,23 @@ def draw_mixes(
     kept_N = rng.beta(cutmix, cutmix, count) if cutmix else np.ones(count)
     side_N = np.rint(image_size * np.sqrt(1 - kept_N)).astype(np.int64) * is_cut_N
 
-    def bounds() -> tuple[np.ndarray, np.ndarray]:
+    def draw_bounds() -> tuple[np.ndarray, np.ndarray]:
         """Along one axis; a square may be partly outside, as in the paper."""
         first_N = rng.integers(image_size, size=count) - side_N // 2
         return first_N.clip(0), (first_N + side_N).clip(0, image_size)
 
-    (top_N, bottom_N), (left_N, right_N) = bounds(), bounds()
+    (top_N, bottom_N), (left_N, right_N) = draw_bounds(), draw_bounds()
     cut_N = (bottom_N - top_N) * (right_N - left_N) / image_size**2
     blend_N = np.where(is_cut_N, 1.0, blend_N)
     drawn = (blend_N * (1 - cut_N), blend_N, top_N, bottom_N, left_N, right_N)
     return Mixes(*map(torch.from_numpy, drawn))
 
 
-def mix(own: Batch, partners: Batch, mixes: Mixes, *, classes: int) -> Batch:
+def apply_mixes(own: Batch, partners: Batch, mixes: Mixes, *, classes: int) -> Batch:
     """(x_NCHW, shares_NK) of images mixed with their partners; the shares of an image sum to 1."""
     (x_NCHW, labels_N), (partner_NCHW, partner_labels_N) = own, partners
     cut = mixes.top_N, mixes.bottom_N, mixes.left_N, mixes.right_N
-    cut_NHW = _rectangles(*cut, size=x_NCHW.shape[-1])
+    cut_NHW = _build_rectangle_mask(*cut, size=x_NCHW.shape[-1])
     blend_N = mixes.blend_N.to(x_NCHW.dtype)
     kept_NHW = blend_N[:, None, None].masked_fill(cut_NHW, 0)
     mixed_NCHW = torch.lerp(partner_NCHW, x_NCHW, kept_NHW[:, None])

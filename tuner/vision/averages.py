@@ -55,7 +55,7 @@ class WeightAverage:
         get_ema_multi_avg_fn(decay)(averages, tensors, self.updates)
 
     @contextmanager
-    def applied(self) -> Iterator[None]:
+    def apply_averages(self) -> Iterator[None]:
         """Within it the model has the averages; values loaded into it then replace them."""
         tensors = self._tensors()
         trained = [tensor.data for tensor in tensors]

@@ -13,11 +13,11 @@ from pydantic import Field, model_validator
 
 from tuner.errors import Fault, SpecError
 from tuner.spec.settings import FaultsError, Settings, parse
-from tuner.trial.failures import is_out_of_memory, message_of
-from tuner.vision.catalog import dataset_info, is_own_network, model_info
+from tuner.trial.failures import format_error, is_out_of_memory
+from tuner.vision.catalog import find_model_info, is_own_network, load_dataset_info
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.models._model import ModelInfo
-from tuner.vision.settings import ClassifierSettings, model_settings
+from tuner.vision.settings import ClassifierSettings, resolve_model_settings
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -40,7 +40,7 @@ class Blueprint(Settings):
         try:
             info = self.info
         except FaultsError as error:
-            raise FaultsError(*(fault.under("name") for fault in error.faults)) from None
+            raise FaultsError(*(fault.add_prefix("name") for fault in error.faults)) from None
         own = info.defaults.keys()
         if self.settings.keys() != own:
             rule = f"must be those of model {self.name!r}"
@@ -48,7 +48,7 @@ class Blueprint(Settings):
         _, faults = parse(info.settings, self.settings, "settings")
         if faults:
             raise FaultsError(*faults)
-        if not info.takes(self.in_channels, self.image_size):
+        if not info.can_take(self.in_channels, self.image_size):
             rule = f"model {self.name!r} takes {info.images}, got {self.shape}"
             raise FaultsError(Fault("image_size", rule))
         return self
@@ -59,7 +59,7 @@ class Blueprint(Settings):
 
     @property
     def info(self) -> ModelInfo:
-        return model_info(self.name)
+        return find_model_info(self.name)
 
     @property
     def code(self) -> str | None:
@@ -82,17 +82,17 @@ class Blueprint(Settings):
 
         if not self.info.foreign:
             with torch.device("meta"):
-                model = self.initial()
+                model = self.initialize_model()
             model.load_state_dict(weights, assign=True)
             return model.eval()
         # Its constructor may compute with its tensors, and `weights` need not hold all of them
         with torch.random.fork_rng(devices=[]):
-            model = self.initial()
+            model = self.initialize_model()
         dtype = next((w.dtype for w in weights.values() if w.is_floating_point()), torch.float32)
         model.to(dtype).load_state_dict(weights)
         return model.eval()
 
-    def initial(self) -> nn.Module:
+    def initialize_model(self) -> nn.Module:
         """The model in float32, drawn from torch's global generator. Raises SpecError."""
         info = self.info
         settings = dict(info.settings.model_validate(self.settings))
@@ -106,7 +106,7 @@ class Blueprint(Settings):
             model = info.build(**shape, image_size=self.image_size, **settings)
             if not isinstance(model, nn.Module):
                 rule = f"must build a torch.nn.Module, and built {type(model).__name__}"
-                raise self.refused(rule)
+                raise self.build_error(rule)
             if any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()):
                 model.eval()  # lazy layers are initialised by blank images
                 with torch.no_grad():
@@ -117,20 +117,20 @@ class Blueprint(Settings):
         except Exception as error:  # a foreign network may raise any type
             if is_out_of_memory(error):
                 raise
-            rule = f"cannot be built for images of {self.shape} ({message_of(error)})"
-            raise self.refused(rule) from error
+            rule = f"cannot be built for images of {self.shape} ({format_error(error)})"
+            raise self.build_error(rule) from error
 
-    def refused(self, rule: str) -> SpecError:
+    def build_error(self, rule: str) -> SpecError:
         """The error for a foreign network that cannot be trained."""
         return SpecError([Fault("model", rule, self.name)], "the image classifier")
 
 
-def blueprint_of(settings: ClassifierSettings, data: DatasetInfo | None = None) -> Blueprint:
+def build_blueprint(settings: ClassifierSettings, data: DatasetInfo | None = None) -> Blueprint:
     """The blueprint of the model that `settings` train. data: of their data set, if known."""
-    data = data or dataset_info(settings.data)
+    data = data or load_dataset_info(settings.data)
     return Blueprint(
         name=settings.model,
-        settings=model_settings(settings),
+        settings=resolve_model_settings(settings),
         in_channels=data.channels,
         image_size=data.image_size,
         num_classes=data.num_classes,

@@ -1,8 +1,8 @@
 """The models and data sets that ship, by name, and the metrics of the image classifier.
 
-`dataset_info` also describes a user's data set, `SCHEME:LOCATION` or `my_module:load`, and
-`model_info` a user's or a library's model. Nothing here imports torch, so that a spec is checked
-in milliseconds.
+`load_dataset_info` also describes a user's data set, `SCHEME:LOCATION` or `my_module:load`, and
+`find_model_info` a user's or a library's model. Nothing here imports torch, so that a spec is
+checked in milliseconds.
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-from tuner.errors import CheckpointError, DataError, UsageError, translate_error, unknown
+from tuner.errors import (
+    CheckpointError,
+    DataError,
+    UsageError,
+    build_unknown_fault,
+    translate_error,
+)
 from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.spec.settings import FaultsError
 from tuner.vision import datasets, models, sources
 from tuner.vision.datasets._archive import Archive
-from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder
-from tuner.vision.models._foreign import LIBRARIES, library_model, own_model
+from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, resolve_data_folder
+from tuner.vision.models._foreign import LIBRARIES, describe_custom_model, describe_library_model
 from tuner.vision.models._model import ModelInfo
 from tuner.vision.sources import _module
 from tuner.vision.sources import folder as folders
@@ -33,11 +39,11 @@ from tuner.vision.sources._decoded import (
     DecodedSet,
     Decoding,
     decode,
-    decoded_path,
+    describe_user_images,
+    find_decoded_folder,
     list_own_splits,
-    user_images,
 )
-from tuner.vision.sources._images import Images, Source, counts_of, sizes
+from tuner.vision.sources._images import Images, Source, compute_split_sizes, count_images
 
 METRICS = (
     "train_loss",
@@ -54,7 +60,7 @@ REFIT_METRICS = (*(name for name in METRICS if not name.startswith("val_")), EPO
 DECODED = "decoded"  # the scheme of what has been decoded already
 
 
-def _declared(package: ModuleType, variable: str) -> dict[str, Any]:
+def _collect_declarations(package: ModuleType, variable: str) -> dict[str, Any]:
     """The `variable` of every module of `package` without an underscore, by the module's name."""
     names = [module.name for module in iter_modules(package.__path__) if module.name[0] != "_"]
     return {name: getattr(import_module(f"{package.__name__}.{name}"), variable) for name in names}
@@ -62,11 +68,11 @@ def _declared(package: ModuleType, variable: str) -> dict[str, Any]:
 
 MODELS: dict[str, ModelInfo] = {
     name: info
-    for declared in _declared(models, "MODELS").values()
+    for declared in _collect_declarations(models, "MODELS").values()
     for name, info in declared.items()
 }
-DATASETS: dict[str, DatasetInfo] = _declared(datasets, "DATASET")
-SOURCES: dict[str, Source] = _declared(sources, "SOURCE")
+DATASETS: dict[str, DatasetInfo] = _collect_declarations(datasets, "DATASET")
+SOURCES: dict[str, Source] = _collect_declarations(sources, "SOURCE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +87,14 @@ class DataChoice:
     skip_unreadable: bool = False
 
 
-def ships(dataset: str) -> bool:
+def is_shipped(dataset: str) -> bool:
     """Whether a data set ships, and is not a user's."""
     return dataset in DATASETS
 
 
 def is_at_hand(dataset: str) -> bool:
     """Whether its description needs none of the user's files: it ships, or is decoded."""
-    return ships(dataset) or dataset.partition(":")[0] == DECODED
+    return is_shipped(dataset) or dataset.partition(":")[0] == DECODED
 
 
 def may_download(dataset: str) -> bool:
@@ -110,13 +116,13 @@ def is_own_network(reference: str) -> bool:
     return bool(colon) and scheme not in LIBRARIES
 
 
-def checked(dataset: str) -> str:
+def check_dataset(dataset: str) -> str:
     """The name itself. Raises FaultsError for one that is no data set on any machine."""
     scheme, _, location = dataset.partition(":")
     is_located = bool(location) and scheme in (*SOURCES, DECODED)
-    if not (ships(dataset) or is_located or is_dotted(dataset)):
+    if not (is_shipped(dataset) or is_located or is_dotted(dataset)):
         forms = [source.form for source in (*SOURCES.values(), _module.SOURCE)]
-        raise FaultsError(unknown("", "dataset", dataset, (*DATASETS, *forms)))
+        raise FaultsError(build_unknown_fault("", "dataset", dataset, (*DATASETS, *forms)))
     return dataset
 
 
@@ -127,23 +133,23 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
     for a damaged decoded set.
     """
     scheme, _, location = choice.dataset.partition(":")
-    if ships(choice.dataset):
+    if is_shipped(choice.dataset):
         return DATASETS[choice.dataset]
     if scheme == DECODED:
-        return _info_of(DecodedSet(location), choice)
-    source, location = _source(choice.dataset)
+        return _read_info(DecodedSet(location), choice)
+    source, location = _find_source(choice.dataset)
     if source.require is not None:
         source.require(location)
         return None
-    images, _ = _to_decode(choice)
-    counts = counts_of(images.labels_N, images.splits_N, images.classes)
+    images, _ = _find_images(choice)
+    counts = count_images(images.labels_N, images.splits_N, images.classes)
 
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
-        return _info_of(decoded_set(choice), choice).load(folder, split_seed=split_seed)
+        return _read_info(ensure_decoded(choice), choice).load(folder, split_seed=split_seed)
 
-    return user_images(
+    return describe_user_images(
         load,
-        sizes(counts),
+        compute_split_sizes(counts),
         channels=images.channels,
         image_size=choice.image_size or images.size,
         classes=images.classes,
@@ -153,15 +159,15 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
     )
 
 
-def archive_of(dataset: str) -> Archive | DecodedSet | None:
+def find_archive(dataset: str) -> Archive | DecodedSet | None:
     """What is sent of a data set from machine to machine, or None."""
     scheme, _, name = dataset.partition(":")
     if scheme == DECODED:
         return DecodedSet(name)
-    return DATASETS[dataset].archive if ships(dataset) else None
+    return DATASETS[dataset].archive if is_shipped(dataset) else None
 
 
-def dataset_info(choice: DataChoice) -> DatasetInfo:
+def load_dataset_info(choice: DataChoice) -> DatasetInfo:
     """The chosen data set: its shape, its classes, its splits.
 
     A user's images are decoded only if nothing else describes them. Raises DataError if they are
@@ -169,62 +175,62 @@ def dataset_info(choice: DataChoice) -> DatasetInfo:
     """
     with translate_error(DataError, f"dataset {choice.dataset!r}", of=FaultsError):
         described = describe(choice)
-    return described or _info_of(decoded_set(choice), choice)
+    return described or _read_info(ensure_decoded(choice), choice)
 
 
-def data_choice(values: Mapping[str, Any]) -> DataChoice:
+def extract_data_choice(values: Mapping[str, Any]) -> DataChoice:
     """The choice of raw settings, with defaults for missing ones."""
     names = [f.name for f in fields(DataChoice) if values.get(f.name) is not None]
     return DataChoice(**{name: values[name] for name in names})
 
 
-def pinned(choice: DataChoice) -> tuple[DataChoice, tuple[str, ...]]:
+def pin_dataset(choice: DataChoice) -> tuple[DataChoice, tuple[str, ...]]:
     """The same data set by its decoded form, which later changes of the files leave alone.
 
     The second item has warnings about the layout of the files. A data set that ships is returned
     as it is. Raises DataError if the data set is not available.
     """
-    if ships(choice.dataset):
+    if is_shipped(choice.dataset):
         return DataChoice(choice.dataset, choice.data_dir, choice.image_size, choice.split_seed), ()
-    decoded, doubts = _decoded(choice)
+    decoded, doubts = _decode_with_doubts(choice)
     name = f"{DECODED}:{decoded.name}"
     return DataChoice(name, choice.data_dir, None, choice.split_seed), doubts
 
 
-def image_names(choice: DataChoice) -> list[str]:
+def list_image_names(choice: DataChoice) -> list[str]:
     """The names of a user's images by row, of files their paths; none of a data set that ships.
 
     Raises DataError if the data set is not available.
     """
-    if ships(choice.dataset):
+    if is_shipped(choice.dataset):
         return []
-    names = decoded_set(choice).names(data_folder(choice.data_dir))
+    names = ensure_decoded(choice).read_names(resolve_data_folder(choice.data_dir))
     scheme, _, location = choice.dataset.partition(":")
-    return within(location, names) if scheme == "folder" else names
+    return resolve_paths(location, names) if scheme == "folder" else names
 
 
-def within(folder: str, names: Iterable[str]) -> list[str]:
+def resolve_paths(folder: str, names: Iterable[str]) -> list[str]:
     """The absolute paths of files in `folder`."""
     root = os.path.abspath(Path(folder).expanduser())
     return [os.path.join(root, name) for name in names]
 
 
-def decoded_set(choice: DataChoice) -> DecodedSet:
+def ensure_decoded(choice: DataChoice) -> DecodedSet:
     """The decoded form of a user's data set, decoded now if it is missing. Raises DataError."""
-    return _decoded(choice)[0]
+    return _decode_with_doubts(choice)[0]
 
 
-def _decoded(choice: DataChoice) -> tuple[DecodedSet, tuple[str, ...]]:
-    """The decoded set and the doubts of `pinned`. Raises DataError."""
+def _decode_with_doubts(choice: DataChoice) -> tuple[DecodedSet, tuple[str, ...]]:
+    """The decoded set and the doubts of `pin_dataset`. Raises DataError."""
     scheme, _, location = choice.dataset.partition(":")
     if scheme == DECODED:
         return DecodedSet(location), ()
     with translate_error(DataError, f"dataset {choice.dataset!r}", of=(FaultsError, OSError)):
-        images, target = _to_decode(choice)
+        images, target = _find_images(choice)
         return DecodedSet(decode(images, **target).name), images.doubts
 
 
-def labelled_folder(
+def decode_folder(
     folder: str, classes: tuple[str, ...], *, channels: int, how: Decoding
 ) -> DecodedSet:
     """Every image of `folder`, or of its `test`, decoded. Raises UsageError and DataError."""
@@ -234,34 +240,34 @@ def labelled_folder(
         translate_error(DataError, what, of=OSError),
     ):
         images = folders.find_all(folder, classes, channels)
-        store = data_folder(None) / STORE
-        name = short_name(f"folder:{folder}")
+        store = resolve_data_folder(None) / STORE
+        name = shorten_name(f"folder:{folder}")
         return DecodedSet(decode(images, how, store=store, name=name).name)
 
 
-def await_copy(values: Mapping[str, Any]) -> None:
+def wait_for_copy(values: Mapping[str, Any]) -> None:
     """If raw settings name a decoded set, wait until it has arrived on this node."""
     scheme, _, name = str(values.get("dataset")).partition(":")
     if scheme == DECODED:
-        DecodedSet(name).await_in(data_folder(values.get("data_dir")))
+        DecodedSet(name).wait_for_arrival(resolve_data_folder(values.get("data_dir")))
 
 
-def decoded_before(choice: DataChoice) -> DataChoice | None:
+def find_decoded(choice: DataChoice) -> DataChoice | None:
     """The same data set by its decoded form, or None if that is missing or unknown.
 
     Downloads nothing, and calls no user's function. Raises FaultsError if the data set is not
     available.
     """
-    if _source(choice.dataset)[0].require is not None:
+    if _find_source(choice.dataset)[0].require is not None:
         return None
-    images, target = _to_decode(choice)
-    path = decoded_path(images, **target)
+    images, target = _find_images(choice)
+    path = find_decoded_folder(images, **target)
     if path is None or not path.is_dir():
         return None
     return DataChoice(f"{DECODED}:{path.name}", choice.data_dir, None, choice.split_seed)
 
 
-def short_name(dataset: str) -> str:
+def shorten_name(dataset: str) -> str:
     """The name of a user's data set, as part of the name of a folder."""
     scheme, _, location = dataset.partition(":")
     if scheme == "folder":
@@ -273,56 +279,60 @@ def short_name(dataset: str) -> str:
     return "-".join(words)[-60:].strip("-_") or "images"
 
 
-def _source(dataset: str) -> tuple[Source, str]:
+def _find_source(dataset: str) -> tuple[Source, str]:
     """The source of a user's images, and their location for it."""
     scheme, _, location = dataset.partition(":")
     return (SOURCES[scheme], location) if scheme in SOURCES else (_module.SOURCE, dataset)
 
 
-def _info_of(decoded: DecodedSet, choice: DataChoice) -> DatasetInfo:
-    return decoded.info(data_folder(choice.data_dir), split_seed=choice.split_seed)
+def _read_info(decoded: DecodedSet, choice: DataChoice) -> DatasetInfo:
+    return decoded.read_info(resolve_data_folder(choice.data_dir), split_seed=choice.split_seed)
 
 
-def moved(values: Mapping[str, Any], data_dir: str) -> dict[str, Any]:
+def replace_data_dir(values: Mapping[str, Any], data_dir: str) -> dict[str, Any]:
     """Settings with their data in `data_dir`: the folder of a `folder:PATH`, else of all data."""
     if str(values.get("dataset")).startswith("folder:"):
         return {**values, "dataset": f"folder:{data_dir}"}
     return {**values, "data_dir": data_dir}
 
 
-def _to_decode(choice: DataChoice) -> tuple[Images, dict[str, Any]]:
+def _find_images(choice: DataChoice) -> tuple[Images, dict[str, Any]]:
     """(a user's images, the further arguments of `decode`)."""
-    source, location = _source(choice.dataset)
-    folder = data_folder(choice.data_dir)
+    source, location = _find_source(choice.dataset)
+    folder = resolve_data_folder(choice.data_dir)
     images = source.find(location, folder)
     how = Decoding(choice.image_size or images.size, choice.image_bits, choice.skip_unreadable)
-    return images, {"how": how, "store": folder / STORE, "name": short_name(choice.dataset)}
+    return images, {"how": how, "store": folder / STORE, "name": shorten_name(choice.dataset)}
 
 
-def model_info(reference: str) -> ModelInfo:
+def find_model_info(reference: str) -> ModelInfo:
     """The model that the setting `model` names; imports no network. Raises FaultsError."""
     if reference in MODELS:
         return MODELS[reference]
     scheme, colon, name = reference.partition(":")
     if colon:
-        return library_model(scheme, name) if scheme in LIBRARIES else own_model(reference)
+        return (
+            describe_library_model(scheme, name)
+            if scheme in LIBRARIES
+            else describe_custom_model(reference)
+        )
     elsewhere = ("my_module:MyNet", *(f"{library}:NAME" for library in LIBRARIES))
-    raise FaultsError(unknown("", "model", reference, (*MODELS, *elsewhere)))
+    raise FaultsError(build_unknown_fault("", "model", reference, (*MODELS, *elsewhere)))
 
 
 def has_weights(reference: str) -> bool:
     """Whether a library's pretrained weights for the model are on this machine."""
     try:
-        files = pretrained_files(model_info(reference))
+        files = find_pretrained_files(find_model_info(reference))
     except (FaultsError, CheckpointError):
         return False
     return bool(files) and all(file.is_file() for file in files)
 
 
-def pretrained_files(info: ModelInfo, sha256: str | None = None) -> list[Path]:
+def find_pretrained_files(info: ModelInfo, sha256: str | None = None) -> list[Path]:
     """The files of a library's weights, one for each of the model's parts; none if there are none.
 
     sha256: of the file that is meant, or None for any. Raises CheckpointError if one is missing.
     """
-    networks = [model_info(part) for part in info.parts] or [info]
+    networks = [find_model_info(part) for part in info.parts] or [info]
     return [network.pretrained(sha256) for network in networks if network.pretrained]

@@ -12,9 +12,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from tuner.trial.torch_compat import data_parallel
-from tuner.vision.norms import shared_over_ranks, unshared_norms
-from tuner.wording import some_of
+from tuner.trial.torch_compat import wrap_data_parallel
+from tuner.vision.norms import list_unshared_norms, share_norms
+from tuner.wording import summarize_names
 
 SHARING_NORMS = ("cuda",)  # devices on which torch has BatchNorm over the images of all ranks
 
@@ -31,24 +31,24 @@ class Ranks:
     def several(self) -> bool:
         return self.world_size > 1
 
-    def synchronised(self, model: nn.Module) -> nn.Module:
+    def sync_norms(self, model: nn.Module) -> nn.Module:
         """`model` with BatchNorm over the complete batch, if the device has it."""
         if not self.several or self.device.type not in SHARING_NORMS:
             return model
-        model = shared_over_ranks(model)
-        local = unshared_norms(model)
+        model = share_norms(model)
+        local = list_unshared_norms(model)
         if local and self.rank == 0:
-            print(f"warning: {some_of(local)} normalise by the images of each rank alone")
+            print(f"warning: {summarize_names(local)} normalise by the images of each rank alone")
         return model
 
-    def wrapped(self, model: nn.Module, module: nn.Module, *, may_skip: bool) -> nn.Module:
+    def wrap_module(self, model: nn.Module, module: nn.Module, *, may_skip: bool) -> nn.Module:
         """`module`, which computes `model`, with averaged gradients; `may_skip` some parameters."""
         if not self.several or not any(p.requires_grad for p in model.parameters()):
             return module
         self.broadcast([*model.parameters(), *model.buffers()])
-        return data_parallel(module, self.device, may_skip=may_skip)
+        return wrap_data_parallel(module, self.device, may_skip=may_skip)
 
-    def alone(self, network: nn.Module) -> AbstractContextManager[None]:
+    def skip_sync(self, network: nn.Module) -> AbstractContextManager[None]:
         """Within it a backward pass of `network` adds to this rank's gradients only."""
         return network.no_sync() if isinstance(network, DistributedDataParallel) else nullcontext()
 
@@ -71,9 +71,9 @@ class Ranks:
             ):
                 parameter.grad = gradient.copy_(mean.view_as(gradient)) if share else None
 
-    def smallest(self, value: int) -> int:
+    def find_smallest(self, value: int) -> int:
         """The smallest `value` of any rank. Every rank waits for all of them."""
-        return int(self.reduced([value], dist.ReduceOp.MIN)[0]) if self.several else value
+        return int(self.reduce([value], dist.ReduceOp.MIN)[0]) if self.several else value
 
     @torch.no_grad()
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
@@ -84,12 +84,12 @@ class Ranks:
         """
         for tensor in tensors if self.several else ():
             if tensor.layout is torch.strided and tensor.numel():
-                view = distinct(tensor)
+                view = select_distinct(tensor)
                 copy = view.clone(memory_format=torch.contiguous_format)
                 dist.broadcast(copy.flatten().view(torch.uint8), src=0)
                 view.copy_(copy)
 
-    def reduced(self, values: list[float], how: Any = dist.ReduceOp.SUM) -> list[float]:
+    def reduce(self, values: list[float], how: Any = dist.ReduceOp.SUM) -> list[float]:
         if not self.several:
             return values
         shared = torch.tensor(values, dtype=torch.float64, device=self.device)
@@ -97,7 +97,7 @@ class Ranks:
         return list(shared.tolist())
 
 
-def distinct(tensor: Tensor) -> Tensor:
+def select_distinct(tensor: Tensor) -> Tensor:
     """A view of an expanded tensor with each element once."""
     for dim in range(tensor.ndim):
         if tensor.stride(dim) == 0 and tensor.shape[dim] > 1:

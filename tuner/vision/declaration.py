@@ -15,29 +15,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tuner.errors import DataError, Fault, SpecError
-from tuner.spec.code import settings_in
-from tuner.spec.declaration import Declaration, NodeData, PinnedData, faults_of_configs
+from tuner.spec.code import list_trial_sections
+from tuner.spec.declaration import Declaration, NodeData, PinnedData, find_config_faults
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import DEFAULT, SCHEDULERS
 from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.spec.settings import FaultsError, parse
 from tuner.spec.space.domains import Choice, Domain
 from tuner.spec.space.parsing import parse_space
-from tuner.spec.space.spaces import extreme_configs, merged
+from tuner.spec.space.spaces import list_extreme_configs, merge_config
 from tuner.vision import catalog
 from tuner.vision.datasets._archive import Archive
-from tuner.vision.datasets._dataset import DatasetInfo, data_folder
+from tuner.vision.datasets._dataset import DatasetInfo, resolve_data_folder
 from tuner.vision.own_images import (
-    default_experiment,
-    doubts,
-    from_scratch_hint,
-    outline_of,
-    unknown_stats_hint,
+    build_default_experiment,
+    describe_dataset,
+    find_doubts,
+    suggest_pixel_stats,
+    suggest_weights,
 )
 from tuner.vision.recipe import OPTIONAL_METRICS
-from tuner.vision.settings import ClassifierSettings, check_settings, own_data_searched
+from tuner.vision.settings import ClassifierSettings, build_own_data_fault, check_settings
 from tuner.vision.sources._decoded import DecodedSet
-from tuner.vision.weights import NeededWeights, timm_files, weights_of
+from tuner.vision.weights import NeededWeights, choose_weights, find_timm_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,18 +64,18 @@ class NeededData:
         return self.archive.title
 
     def state(self) -> tuple[bool, bool]:
-        folder = data_folder(self.data_dir)
-        return self.archive.is_in(folder), self.archive.is_missing(folder)
+        folder = resolve_data_folder(self.data_dir)
+        return self.archive.is_present(folder), self.archive.is_missing(folder)
 
     def download(self) -> None:
-        self.archive.fetch(data_folder(self.data_dir))
+        self.archive.fetch(resolve_data_folder(self.data_dir))
 
     def load(self) -> list[NDArray[np.uint8]]:
-        return self.archive.contents(data_folder(self.data_dir))
+        return self.archive.map_contents(resolve_data_folder(self.data_dir))
 
     def receive(self, contents: list[NDArray[np.uint8]]) -> None:
         origin = f"the {self.archive.name} of another node"
-        folder = data_folder(self.data_dir)
+        folder = resolve_data_folder(self.data_dir)
         self.archive.write(folder, lambda: [each.data for each in contents], origin=origin)
 
 
@@ -92,9 +92,9 @@ class ClassifierDeclaration(Declaration):
         """The spec with the objective's metrics among those that the classifier reports.
 
         `start_from` becomes absolute: a resume and an export may be in another directory. Epochs
-        become folds: see `_in_folds`.
+        become folds: see `_convert_to_folds`.
         """
-        spec, _ = _in_folds(spec)
+        spec, _ = _convert_to_folds(spec)
         training = dict(spec.training)
         named = training.get("metrics", [])
         named = [named] if isinstance(named, str) else named
@@ -112,74 +112,76 @@ class ClassifierDeclaration(Declaration):
     def check(self, values: Mapping[str, Any], spec: ExperimentSpec) -> list[Fault]:
         return check_settings(values, split=spec.resources.split, files=False)
 
-    def faults(self, spec: ExperimentSpec, *, here: bool) -> Iterator[Fault]:
-        for fault in settings_faults(self.settle(spec)):
+    def find_faults(self, spec: ExperimentSpec, *, here: bool) -> Iterator[Fault]:
+        for fault in find_settings_faults(self.settle(spec)):
             added = fault.key == "training.metrics" and "metrics" not in spec.training
             yield replace(fault, key="objective.metric") if added else fault
-        yield from _objective_faults(spec)
-        yield from _in_folds(spec)[1]
+        yield from _find_objective_faults(spec)
+        yield from _convert_to_folds(spec)[1]
 
     def notes(self, spec: ExperimentSpec) -> Iterator[str]:
         if spec.resources.workers > 1 and not spec.resources.gpus:
-            yield from _notes_on_norms(spec)
-        yield from self.hints(spec)
+            yield from _list_norm_notes(spec)
+        yield from self.list_hints(spec)
 
-    def hints(self, spec: ExperimentSpec) -> Iterator[str]:
+    def list_hints(self, spec: ExperimentSpec) -> Iterator[str]:
         length = spec.training.get("fold_epochs")
         if isinstance(length, int) and length > 1:
             yield f"each epoch of a trial is a fold, which trains for {length} epochs"
-        images = _own_images(spec)
+        images = _describe_user_images(spec)
         if images or "start_from" in {**spec.training, **spec.search.space}:
-            settings = next(_extreme_settings(spec))
-            hints = [unknown_stats_hint(settings)]
-            hints += [from_scratch_hint(images, settings)] if images else []
+            settings = next(_iterate_extreme_settings(spec))
+            hints = [suggest_pixel_stats(settings)]
+            hints += [suggest_weights(images, settings)] if images else []
             yield from filter(None, hints)
 
-    def refitting(self, training: Mapping[str, Any], epoch: int) -> tuple[dict[str, Any], int]:
+    def choose_refit(self, training: Mapping[str, Any], epoch: int) -> tuple[dict[str, Any], int]:
         """A refit of folds trains as long as one of them, once."""
         if not training.get("folds"):
             return self.refit, epoch
         whole = {"folds": None, "fold_epochs": None, "epochs": training["fold_epochs"]}
         return {**self.refit, **whole}, training["fold_epochs"]
 
-    def confirming(self, training: Mapping[str, Any]) -> dict[str, Any]:
+    def choose_confirm_constants(self, training: Mapping[str, Any]) -> dict[str, Any]:
         """A fresh seed draws another split or other folds, unless the validation split was given.
 
         The search has chosen by its split. Values on fresh ones say more of new data.
         """
         with suppress(FaultsError, DataError):  # the retraining says what is wrong
-            info = catalog.describe(catalog.data_choice(training))
+            info = catalog.describe(catalog.extract_data_choice(training))
             own = None if info is None else info.own_splits
             if training.get("folds") or (own is not None and "validation" not in own):
                 return {"resplit": True}
         return {}
 
-    def seeds_trials(self, spec: ExperimentSpec) -> bool:
+    def has_trial_seeds(self, spec: ExperimentSpec) -> bool:
         return bool(spec.training.get("resplit"))
 
     def data(self, spec: ExperimentSpec) -> dict[str, Any] | None:
-        images = _own_images(spec)
-        return outline_of(images) if images else None
+        images = _describe_user_images(spec)
+        return describe_dataset(images) if images else None
 
     def pin_data(self, spec: ExperimentSpec, *, download: bool, here: bool) -> PinnedData | None:
         """Decode a user's own images, once for all trials and machines, and check the spec by them.
 
         Networks that begin with weights or freeze layers are built, to see whether they can.
         """
-        choice = catalog.data_choice(spec.constants)
+        choice = catalog.extract_data_choice(spec.constants)
         info: DatasetInfo | None = None
         values: dict[str, Any] = {}
         findings: tuple[str, ...] = ()
-        if catalog.ships(choice.dataset):
-            info = catalog.dataset_info(choice)
+        if catalog.is_shipped(choice.dataset):
+            info = catalog.load_dataset_info(choice)
         elif download or not catalog.may_download(choice.dataset):
-            chosen, findings = catalog.pinned(choice)
-            info = catalog.dataset_info(chosen)
+            chosen, findings = catalog.pin_dataset(choice)
+            info = catalog.load_dataset_info(chosen)
             values = asdict(chosen)
-            findings = (*findings, *doubts(info))
+            findings = (*findings, *find_doubts(info))
         known: Any = spec.training.get("weights_sha256") or {}
         digests: dict[str, str] = dict(known)
-        faults = settings_faults(spec, values, further=start_faults(here=here, digests=digests))
+        faults = find_settings_faults(
+            spec, values, further=build_start_check(here=here, digests=digests)
+        )
         if texts := list(dict.fromkeys(map(str, faults))):
             raise SpecError((Fault("", text) for text in texts), f"the spec, for {choice.dataset},")
         if info is None:
@@ -198,26 +200,26 @@ class ClassifierDeclaration(Declaration):
         """On one machine trials read what the driver has decoded, in any environment."""
         constants = spec.trial_constants
         if here and str(constants.get("dataset")).startswith(f"{catalog.DECODED}:"):
-            constants["data_dir"] = str(data_folder(constants.get("data_dir")).absolute())
+            constants["data_dir"] = str(resolve_data_folder(constants.get("data_dir")).absolute())
         return constants
 
     def node_data(self, spec: ExperimentSpec) -> Sequence[NodeData]:
         """The data sets that can be downloaded, pinned images, and initial weights."""
         values = {**spec.trial_constants, **spec.search.space}
-        names = _values_of(values.get("dataset"), "dataset")
-        archives = [catalog.archive_of(str(name)) for name in names]
+        names = _list_extremes(values.get("dataset"), "dataset")
+        archives = [catalog.find_archive(str(name)) for name in names]
         data_dir = spec.training.get("data_dir")
         folder = None if data_dir is None else str(data_dir)
         data: list[NodeData] = [NeededData(archive, folder) for archive in archives if archive]
-        return [*data, *_needed_weights(values)]
+        return [*data, *_list_needed_weights(values)]
 
     def summaries(self, spec: ExperimentSpec) -> list[dict[str, Any]]:
         """Of each model, with the first of what else is searched. Raises SpecError."""
         first: dict[str, ClassifierSettings] = {}
-        for settings in _extreme_settings(spec):
+        for settings in _iterate_extreme_settings(spec):
             first.setdefault(settings.model, settings)
-        from tuner.vision.blueprint import blueprint_of
-        from tuner.vision.new_model import summary_of
+        from tuner.vision.blueprint import build_blueprint
+        from tuner.vision.new_model import summarize_model
 
         return [
             {
@@ -225,45 +227,47 @@ class ClassifierDeclaration(Declaration):
                 "settings": plan.settings,
                 "images": plan.shape,
                 "classes": plan.num_classes,
-                **summary_of(plan, frozen=settings.freeze),
+                **summarize_model(plan, frozen=settings.freeze),
             }
             for settings in first.values()
-            for plan in [blueprint_of(settings)]
+            for plan in [build_blueprint(settings)]
         ]
 
-    def epoch_s(self, spec: ExperimentSpec) -> float | None:
+    def measure_epoch_s(self, spec: ExperimentSpec) -> float | None:
         """Of one rank on a user's images, with the first of the networks; else None.
 
         None, too, where heads train alone: nearly all of their time goes into features, once.
         """
-        images = _own_images(spec)
+        images = _describe_user_images(spec)
         resources = spec.resources
-        networks = _values_of(spec.trial_constants.get("model"), "model")
+        networks = _list_extremes(spec.trial_constants.get("model"), "model")
         has_own_network = any(map(catalog.is_own_network, map(str, networks)))
         if images is None or resources.ranks > 1 or has_own_network:
             return None
-        settings = next(_extreme_settings(spec))
+        settings = next(_iterate_extreme_settings(spec))
         if settings.train_layers == "head":
             return None
-        from tuner.vision.blueprint import blueprint_of
-        from tuner.vision.new_model import step_s
+        from tuner.vision.blueprint import build_blueprint
+        from tuner.vision.new_model import measure_step_s
 
         threads = max(1, int(resources.cpus))
         is_on_gpu = resources.gpus > 0
-        seconds = step_s(blueprint_of(settings, images), settings, threads=threads, gpu=is_on_gpu)
+        seconds = measure_step_s(
+            build_blueprint(settings, images), settings, threads=threads, gpu=is_on_gpu
+        )
         length = settings.fold_epochs or 1  # below, validation takes a third of a step
         return length * seconds * (images.train + images.validation / 3) / settings.batch_size
 
-    def code(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def find_code_paths(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """A user's own networks, and functions that return images, each once."""
         for setting, is_code in (("model", catalog.is_own_network), ("dataset", catalog.is_dotted)):
             sections: dict[str, str] = {}
-            for section, values in settings_in(spec):
-                for text in filter(is_code, _texts_of(values, setting)):
+            for section, values in list_trial_sections(spec):
+                for text in filter(is_code, _list_texts(values, setting)):
                     sections.setdefault(text, section)
             yield from ((f"{section}.{setting}", text) for text, section in sections.items())
 
-    default_experiment = staticmethod(default_experiment)
+    default_experiment = staticmethod(build_default_experiment)
 
     def export(
         self, results: Any, to: Path, *, trial_id: str | None, formats: Collection[str]
@@ -272,7 +276,9 @@ class ClassifierDeclaration(Declaration):
 
         return export_model(results, to, trial_id=trial_id, formats=formats)
 
-    def reference(self) -> tuple[Mapping[str, str], Mapping[str, tuple[str, Mapping[str, str]]]]:
+    def describe_settings(
+        self,
+    ) -> tuple[Mapping[str, str], Mapping[str, tuple[str, Mapping[str, str]]]]:
         defaults: dict[str, list[str]] = {}
         models = {}
         for name, model in catalog.MODELS.items():
@@ -299,14 +305,14 @@ class ClassifierDeclaration(Declaration):
 DECLARATION = ClassifierDeclaration()
 
 
-def settings_faults(
+def find_settings_faults(
     spec: ExperimentSpec,
     pinned: Mapping[str, Any] | None = None,
     *,
     further: FaultsOf = lambda values: [],
 ) -> Iterator[Fault]:
     """The faults of training at every extreme of the space; `further` checks sound values."""
-    yield from _own_data_faults(spec)
+    yield from _find_data_faults(spec)
     # A folder is listed once, not for every extreme
     described = cache(catalog.describe)
     settings_check = partial(check_settings, split=spec.resources.split, describe=described)
@@ -314,15 +320,15 @@ def settings_faults(
     def check(values: Mapping[str, Any]) -> list[Fault]:
         faults = settings_check(values)
         workers = spec.resources.workers
-        [size] = _values_of(values.get("batch_size"), "batch_size")
+        [size] = _list_extremes(values.get("batch_size"), "batch_size")
         if isinstance(size, int) and size % workers:  # every rank takes the same share
             faults.append(Fault("batch_size", f"must be divisible by the {workers} workers", size))
         return faults or further(values)
 
-    yield from faults_of_configs(spec, check, pinned=pinned)
+    yield from find_config_faults(spec, check, pinned=pinned)
 
 
-def start_faults(*, here: bool, digests: dict[str, str] | None = None) -> FaultsOf:
+def build_start_check(*, here: bool, digests: dict[str, str] | None = None) -> FaultsOf:
     """Checks whether networks can begin with weights and freeze layers; each is built once.
 
     here: whether trials run on this machine, whose pretrained weights they take. digests: gets the
@@ -339,35 +345,39 @@ def start_faults(*, here: bool, digests: dict[str, str] | None = None) -> Faults
         start = (settings.pretrained, settings.start_from, settings.freeze, has_head)
         if not any(start) or (data := catalog.describe(settings.data)) is None:
             return []
-        from tuner.vision.blueprint import blueprint_of
-        from tuner.vision.transfer import backbone_digest, start_faults, weights_key
+        from tuner.vision.blueprint import build_blueprint
+        from tuner.vision.transfer import (
+            choose_weights_key,
+            compute_backbone_digest,
+            find_start_faults,
+        )
 
-        plan = blueprint_of(settings, data)
+        plan = build_blueprint(settings, data)
         key = repr((plan, start))
         if key not in known:
-            known[key] = start_faults(settings, plan)
+            known[key] = find_start_faults(settings, plan)
             if digests is not None and settings.begins_with_weights and not known[key]:
-                digests[weights_key(settings)] = backbone_digest(settings, plan.info)
+                digests[choose_weights_key(settings)] = compute_backbone_digest(settings, plan.info)
         return known[key]
 
     return check
 
 
-def _own_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+def _find_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     """What cannot be searched: images of the user's own are decoded once, for all trials."""
     space = spec.search.space
     configs = getattr(spec.search, "configs", ())
-    names = [*_values_of(space.get("dataset")), *(config.get("dataset") for config in configs)]
+    names = [*_list_extremes(space.get("dataset")), *(config.get("dataset") for config in configs)]
     for name in names:
-        if isinstance(name, str) and not catalog.ships(name):
-            yield own_data_searched(name).under("search.space")
+        if isinstance(name, str) and not catalog.is_shipped(name):
+            yield build_own_data_fault(name).add_prefix("search.space")
     for name in ("image_size", "image_bits", "skip_unreadable"):
         if name in space:
             rule = f"cannot be searched, since images are decoded once: set training.{name}"
             yield Fault(f"search.space.{name}", rule)
 
 
-def _objective_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+def _find_objective_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     """Splits that differ among trials, and an objective that is not reported."""
     for name in ("train_on", "folds", "fold_epochs", "resplit"):
         if name in spec.search.space:
@@ -380,7 +390,7 @@ def _objective_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         yield Fault("objective.metric", rule, spec.objective.metric, tuple(sorted(reported)))
 
 
-def _in_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]]:
+def _convert_to_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]]:
     """(the spec with its epochs counted in folds, if it has any; what does not fit).
 
     Unless `fold_epochs` is set, it is the trials' length. Only a mean over all folds is a trial's
@@ -390,7 +400,9 @@ def _in_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]]:
     training = dict(spec.training)
     if type(folds) is not int or spec.epochs is None:
         return spec, []
-    given = spec.scheduler or SCHEDULERS.settings(DEFAULT).model_validate({"max_t": spec.epochs})
+    given = spec.scheduler or SCHEDULERS.load_settings(DEFAULT).model_validate(
+        {"max_t": spec.epochs}
+    )
     scheduler = given
     faults = list[Fault]()
     if training.get("fold_epochs") is None:
@@ -416,25 +428,25 @@ def _in_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]]:
     return spec.model_copy(update=changes), faults
 
 
-def _values_of(value: Any, setting: str = "") -> tuple[Any, ...]:
+def _list_extremes(value: Any, setting: str = "") -> tuple[Any, ...]:
     """The extremes of a domain, or the constant itself; the default of `setting` if it is None."""
     if value is None and setting:
         value = ClassifierSettings.model_fields[setting].default
-    return tuple(value.extremes()) if isinstance(value, Domain) else (value,)
+    return tuple(value.list_extremes()) if isinstance(value, Domain) else (value,)
 
 
-def _extreme_settings(spec: ExperimentSpec) -> Iterator[ClassifierSettings]:
-    for config in extreme_configs(spec.search.space):
-        yield ClassifierSettings.model_validate(merged(spec.constants, config))
+def _iterate_extreme_settings(spec: ExperimentSpec) -> Iterator[ClassifierSettings]:
+    for config in list_extreme_configs(spec.search.space):
+        yield ClassifierSettings.model_validate(merge_config(spec.constants, config))
 
 
-def _own_images(spec: ExperimentSpec) -> DatasetInfo | None:
+def _describe_user_images(spec: ExperimentSpec) -> DatasetInfo | None:
     """A user's own images that `spec` trains on, as far as known without decoding them now."""
-    choice = catalog.data_choice(spec.trial_constants)
-    return None if catalog.ships(choice.dataset) else catalog.describe(choice)
+    choice = catalog.extract_data_choice(spec.trial_constants)
+    return None if catalog.is_shipped(choice.dataset) else catalog.describe(choice)
 
 
-def _texts_of(values: Mapping[str, Any], setting: str) -> list[str]:
+def _list_texts(values: Mapping[str, Any], setting: str) -> list[str]:
     """The texts that a setting may have in `values`, as a constant or as a choice."""
     try:
         value = parse_space({setting: values.get(setting)})[setting]
@@ -444,27 +456,29 @@ def _texts_of(values: Mapping[str, Any], setting: str) -> list[str]:
     return [option for option in options if isinstance(option, str)]
 
 
-def _needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
+def _list_needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
     recorded = values.get("weights_sha256") or {}
-    for source in _values_of(values.get("start_from")):
+    for source in _list_extremes(values.get("start_from")):
         if isinstance(source, str):
             yield NeededWeights(source=str(Path(source).expanduser().absolute()))
-    if True in _values_of(values.get("pretrained")):
-        for model in _values_of(values.get("model"), "model"):
+    if True in _list_extremes(values.get("pretrained")):
+        for model in _list_extremes(values.get("model"), "model"):
             library, _, network = str(model).partition(":")
-            if parts := library == model and catalog.model_info(str(model)).parts:
-                yield from (NeededWeights(weights_of(part)) for part in parts)
-            elif weights := weights_of(str(model), recorded.get(model)):
+            if parts := library == model and catalog.find_model_info(str(model)).parts:
+                yield from (NeededWeights(choose_weights(part)) for part in parts)
+            elif weights := choose_weights(str(model), recorded.get(model)):
                 yield NeededWeights(weights)
-            elif library == "timm" and (file := timm_files().get(network)):
+            elif library == "timm" and (file := find_timm_files().get(network)):
                 yield NeededWeights(source=str(file))
 
 
-def _notes_on_norms(spec: ExperimentSpec) -> Iterator[str]:
+def _list_norm_notes(spec: ExperimentSpec) -> Iterator[str]:
     """What there is to say where any config trains, or may train, a model with BatchNorm."""
     values = {**spec.training, **spec.search.space}
-    norms = _values_of(values.get("norm"))
-    models = {name: catalog.model_info(name) for name in _values_of(values.get("model"), "model")}
+    norms = _list_extremes(values.get("norm"))
+    models = {
+        name: catalog.find_model_info(name) for name in _list_extremes(values.get("model"), "model")
+    }
     usual = [info.defaults.get("norm") for info in models.values()]
     if any((norm or own) == "batch" for own in usual if own for norm in norms):
         alike = "training.norm=group gives the same with any number."

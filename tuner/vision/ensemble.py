@@ -31,7 +31,7 @@ class Ensemble(nn.Module):
         return logs_MNK.logsumexp(0) - math.log(len(parts))
 
 
-def joined(members: Sequence[Weights]) -> dict[str, Tensor]:
+def join_weights(members: Sequence[Weights]) -> dict[str, Tensor]:
     """The weights of an ensemble by those of its members."""
     return {
         f"{_MEMBERS}.{number}.{name}": tensor
@@ -40,7 +40,7 @@ def joined(members: Sequence[Weights]) -> dict[str, Tensor]:
     }
 
 
-def ensemble_of(plans: Sequence[Blueprint], weights: Weights) -> Ensemble:
+def build_ensemble(plans: Sequence[Blueprint], weights: Weights) -> Ensemble:
     """The ensemble of the networks of `plans` with these weights. Raises as `Blueprint.build`."""
     members = []
     for number, plan in enumerate(plans):
@@ -50,7 +50,7 @@ def ensemble_of(plans: Sequence[Blueprint], weights: Weights) -> Ensemble:
     return Ensemble(members).eval()
 
 
-def average(members: Sequence[Weights]) -> dict[str, Tensor]:
+def average_weights(members: Sequence[Weights]) -> dict[str, Tensor]:
     """The mean of each tensor, in float64; integers are those of the first member. Copies."""
     means = {}
     for name, first in members[0].items():
@@ -62,7 +62,7 @@ def average(members: Sequence[Weights]) -> dict[str, Tensor]:
     return means
 
 
-def renewed_norms(members: Sequence[Weights]) -> list[str]:
+def find_differing_norms(members: Sequence[Weights]) -> list[str]:
     """The BatchNorm layers whose statistics differ between members: an average needs new ones."""
     statistics = [name for name in members[0] if name.endswith((".running_mean", ".running_var"))]
     differing = [

@@ -24,13 +24,13 @@ from tuner.vision.recipe import Augmentation
 _MIXES = 2  # the stream of mixing, beside those of the epochs
 
 
-def mixed(*numbers: int) -> int:
+def compute_seed(*numbers: int) -> int:
     """A seed from several numbers, such that similar ones lead to unrelated streams."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+def seed_generators(seed: int, device: torch.device | None = None) -> Iterator[None]:
     """Within it all global generators begin at `seed`; afterwards they are where they were.
 
     For a network that draws by itself: Dropout uses torch's generator, others Python's or NumPy's.
@@ -66,7 +66,9 @@ class Shard:
     global_count: int
 
 
-def shards(count: int, *, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Shard]:
+def iterate_shards(
+    count: int, *, batch_size: int, rank: int = 0, world_size: int = 1
+) -> Iterator[Shard]:
     """`count` positions in global batches; over the ranks each position counts exactly once."""
     for start in range(0, count, batch_size):
         stop = min(start + batch_size, count)
@@ -75,7 +77,7 @@ def shards(count: int, *, batch_size: int, rank: int = 0, world_size: int = 1) -
         yield Shard(positions, images, stop - start)
 
 
-def micro_shards(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]:
+def split_shard(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]:
     """`shard` in consecutive parts of at most `size` images, equally many on every rank."""
     first = shard.positions.start
     step = shard.positions.step or 1
@@ -114,7 +116,7 @@ def plan_epoch(
     home: torch.device | None = None,
 ) -> Epoch:
     """The images `rows_N` in the order of an epoch, with their draws; home: their device."""
-    generator = torch.Generator().manual_seed(mixed(seed, epoch))
+    generator = torch.Generator().manual_seed(compute_seed(seed, epoch))
     permutation_N = torch.randperm(len(rows_N), generator=generator)
     draws = draw(len(rows_N), image_size=image_size, augmentation=augmentation, generator=generator)
     planned = Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
@@ -127,6 +129,6 @@ def plan_epoch(
         rng=np.random.default_rng([seed, epoch, _MIXES]),
     )
     partners = Epoch(
-        planned.order_N.roll(-1), planned.draws.each(lambda each_N: each_N.roll(-1, 0))
+        planned.order_N.roll(-1), planned.draws.map_tensors(lambda each_N: each_N.roll(-1, 0))
     )
     return replace(planned, partners=partners, mixes=mixes.to(device))

@@ -27,19 +27,19 @@ from tuner.experiment.results.statistics import (
     DOUBTFUL_SHARE,
     MISTAKES,
 )
-from tuner.spec.quotas import usable_cpus
-from tuner.vision.batches import ImageSet, normaliser
+from tuner.spec.quotas import count_usable_cpus
+from tuner.vision.batches import ImageSet, build_normaliser
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.epochs import seeded, shards
+from tuner.vision.epochs import iterate_shards, seed_generators
 from tuner.vision.features import Features
 from tuner.vision.learning_curve import FOLDS, MOST_AT_ONCE, HeldOutHeads
-from tuner.vision.loss import CrossEntropy, Measured, measured_of
+from tuner.vision.loss import CrossEntropy, Measured, measure_logits
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.models._model import PixelStats
-from tuner.vision.new_model import median_s, set_layout
+from tuner.vision.new_model import measure_median_s, set_layout
 from tuner.vision.norms import renew_statistics
-from tuner.vision.precision import Precision, cast_weights, dtype_of, precision_for
-from tuner.vision.replica import Replica, evaluation_batch
+from tuner.vision.precision import Precision, cast_weights, choose_dtype, choose_precision
+from tuner.vision.replica import Replica, choose_evaluation_batch
 from tuner.vision.settings import ClassifierSettings
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ class Likeliest(NamedTuple):
     probability_N: Tensor
 
     @classmethod
-    def of(cls, logits_NK: Tensor) -> Self:
+    def find(cls, logits_NK: Tensor) -> Self:
         probability_N, class_N = logits_NK.float().softmax(1).max(1)
         return cls(class_N.cpu(), probability_N.cpu())
 
     @classmethod
-    def joined(cls, batches: Sequence[Self]) -> Self:
+    def join(cls, batches: Sequence[Self]) -> Self:
         return cls(*(torch.cat(columns) for columns in zip(*batches, strict=True)))
 
 
@@ -85,18 +85,18 @@ def evaluate(
     part.eval()
     loss = part.setup.loss
     ranks = part.setup.ranks
-    sums = loss.nothing(ranks.device)
-    with precision.applied(), precision.forward():
-        for shard in shards(len(rows_N), batch_size=part.evaluation_batch, **part.share):
+    sums = loss.init_sums(ranks.device)
+    with precision.apply(), precision.apply_autocast():
+        for shard in iterate_shards(len(rows_N), batch_size=part.evaluation_batch, **part.share):
             if not shard.count:
                 continue
             batch_N = rows_N[shard.positions]
-            if (logits_NK := part.logits(batch_N)) is None:
+            if (logits_NK := part.compute_logits(batch_N)) is None:
                 continue
-            sums += loss.evaluated(logits_NK, part.setup.batcher.labels(batch_N))
+            sums += loss.compute_sums(logits_NK, part.setup.batcher.select_labels(batch_N))
             if likeliest is not None:
-                likeliest.append(Likeliest.of(logits_NK))
-    return loss.measured(ranks.reduced(sums.tolist()), count=len(rows_N))
+                likeliest.append(Likeliest.find(logits_NK))
+    return loss.compute_metrics(ranks.reduce(sums.tolist()), count=len(rows_N))
 
 
 def measure(
@@ -108,13 +108,13 @@ def measure(
     and its `confusion` and `mistakes` by name.
     """
     rows_N = images.splits["test"]
-    logits_NK, labels_N = predictor.logits_of(images, rows_N)
+    logits_NK, labels_N = predictor.predict_images(images, rows_N)
     classes = images.info.num_classes
-    measured = measured_of(logits_NK, labels_N, metrics=metrics, classes=classes)
-    details: dict[str, Any] = {CONFUSION: measured.confusion(images.info.classes)}
+    measured = measure_logits(logits_NK, labels_N, metrics=metrics, classes=classes)
+    details: dict[str, Any] = {CONFUSION: measured.describe_confusion(images.info.classes)}
     if names:
-        details[MISTAKES] = mistakes(Likeliest.of(logits_NK), images, rows_N, names)
-    return measured.of_test() | images.baseline("test"), details
+        details[MISTAKES] = list_mistakes(Likeliest.find(logits_NK), images, rows_N, names)
+    return measured.list_test_metrics() | images.describe_split("test"), details
 
 
 def prepare_device(cpus: float | None = None) -> torch.device:
@@ -122,7 +122,7 @@ def prepare_device(cpus: float | None = None) -> torch.device:
 
     Limits torch to as many threads as `cpus`, by default those that this process may use.
     """
-    threads = usable_cpus() if cpus is None else max(1, int(cpus))
+    threads = count_usable_cpus() if cpus is None else max(1, int(cpus))
     torch.set_num_threads(min(threads, torch.get_num_threads()))
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -147,54 +147,56 @@ class Predictor:
         self._model = model
         self._settings = settings
         self._device = device
-        self._precision = precision_for(settings, device)
-        dtype = dtype_of(settings)
+        self._precision = choose_precision(settings, device)
+        dtype = choose_dtype(settings)
         cast_weights(model.to(device).eval(), dtype)
         set_layout(model, plan, self._precision)
-        self._normalise = normaliser(stats, size=plan.image_size, dtype=dtype, device=device)
-        self._loss = replace(CrossEntropy.of(settings), temperature=temperature)
-        self.batch = evaluation_batch(device, plan.image_size)
+        self._normalise = build_normaliser(stats, size=plan.image_size, dtype=dtype, device=device)
+        self._loss = replace(CrossEntropy.build(settings), temperature=temperature)
+        self.batch = choose_evaluation_batch(device, plan.image_size)
         self._micro = MicroBatch(self.batch, device=device, purpose="prediction")
 
     @torch.inference_mode()
-    def logits(self, rows_NP: Tensor) -> Tensor:
+    def predict_logits(self, rows_NP: Tensor) -> Tensor:
         """logits_NK, on the CPU, of images as rows of bytes."""
         with (
-            self._precision.applied(),
-            self._precision.forward(),
-            seeded(self._settings.seed, self._device),
+            self._precision.apply(),
+            self._precision.apply_autocast(),
+            seed_generators(self._settings.seed, self._device),
         ):
-            return self._micro.compute(rows_NP.to(self._device), self._logits).cpu()
+            return self._micro.compute(rows_NP.to(self._device), self._compute_logits).cpu()
 
-    def logits_of(self, images: ImageSet, rows_N: Tensor) -> tuple[Tensor, Tensor]:
+    def predict_images(self, images: ImageSet, rows_N: Tensor) -> tuple[Tensor, Tensor]:
         """(logits_NK, labels_N), on the CPU, of the images `rows_N`."""
-        parts = [self.logits(images.rows_NP[some_N]) for some_N in rows_N.split(self.batch)]
+        parts = [self.predict_logits(images.rows_NP[some_N]) for some_N in rows_N.split(self.batch)]
         return torch.cat(parts), images.labels_N[rows_N].cpu()
 
     def renew_norms(self, layers: Collection[str], rows_NP: Tensor) -> None:
         """Give the BatchNorm `layers` the statistics of these images, in rows of bytes."""
         parts = rows_NP.tensor_split(ceil(len(rows_NP) / RENEWAL_BATCH))
         batches = (self._normalise(part_NP.to(self._device)) for part_NP in parts)
-        with self._precision.applied(), self._precision.forward():
+        with self._precision.apply(), self._precision.apply_autocast():
             renew_statistics(self._model, layers, batches)
 
-    def _logits(self, rows_NP: Tensor) -> Tensor:
-        return self._loss.logits(self._model, self._normalise(rows_NP)).to(self._loss.dtype)
+    def _compute_logits(self, rows_NP: Tensor) -> Tensor:
+        return self._loss.compute_logits(self._model, self._normalise(rows_NP)).to(self._loss.dtype)
 
 
-def latency_ms(settings: ClassifierSettings, plan: Blueprint, device: torch.device) -> float:
+def measure_latency_ms(
+    settings: ClassifierSettings, plan: Blueprint, device: torch.device
+) -> float:
     """The milliseconds from the pixels of one image to its logits on `device`: the median of some
     runs, of a model of `plan` with initial weights.
     """
-    with seeded(settings.seed, device):
-        model = plan.initial().eval()
+    with seed_generators(settings.seed, device):
+        model = plan.initialize_model().eval()
     grey = (0.5,) * plan.in_channels
     predictor = Predictor(model, plan, settings, device, (grey, grey))
     row_1P = torch.zeros(1, plan.in_channels * plan.image_size**2, dtype=torch.uint8)
-    return 1000 * median_s(partial(predictor.logits, row_1P), times=_TIMED)
+    return 1000 * measure_median_s(partial(predictor.predict_logits, row_1P), times=_TIMED)
 
 
-def mistakes(
+def list_mistakes(
     likeliest: Likeliest, images: ImageSet, rows_N: Tensor, names: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The images that a model gets most wrong, by the probability of the wrong class; at most 24.
@@ -206,10 +208,10 @@ def mistakes(
     wrong_N = (predicted_N != images.labels_N.cpu()[rows_N]).nonzero().flatten()
     worst_N = wrong_N[probability_N[wrong_N].argsort(descending=True)][:_MOST_MISTAKES]
     chosen = predicted_N[worst_N], probability_N[worst_N]
-    return _listed(images, names, rows_N[worst_N], "predicted", chosen)
+    return _list_images(images, names, rows_N[worst_N], "predicted", chosen)
 
 
-def _listed(
+def _list_images(
     images: ImageSet, names: Sequence[str], rows_N: Tensor, key: str, chosen: tuple[Tensor, Tensor]
 ) -> list[dict[str, Any]]:
     """An entry for each image; chosen: a class, under `key` in the entry, and its probability."""
@@ -221,7 +223,9 @@ def _listed(
     ]
 
 
-def doubtful_labels(features: Features, images: ImageSet, names: Sequence[str]) -> dict[str, Any]:
+def find_doubtful_labels(
+    features: Features, images: ImageSet, names: Sequence[str]
+) -> dict[str, Any]:
     """The images whose labels are probably wrong, at most 100, and their share of all doubts.
 
     Doubtful is a label beside which another class is likelier by 0.5, by `HeldOutHeads` on up to
@@ -232,7 +236,9 @@ def doubtful_labels(features: Features, images: ImageSet, names: Sequence[str]) 
     blocks = ceil(len(labels_N) / MOST_AT_ONCE)
     for block in range(blocks):
         rows_N = torch.arange(block, len(labels_N), blocks)  # of all classes
-        probabilities_NK[rows_N] = HeldOutHeads(features, images, rows_N).scores()[0].clamp(0, 1)
+        probabilities_NK[rows_N] = (
+            HeldOutHeads(features, images, rows_N).compute_scores()[0].clamp(0, 1)
+        )
     given_N = probabilities_NK.gather(1, labels_N[:, None]).flatten()
     probability_N, suggested_N = probabilities_NK.max(1)
     margin_N = probability_N - given_N
@@ -244,6 +250,6 @@ def doubtful_labels(features: Features, images: ImageSet, names: Sequence[str]) 
     worst_N = doubtful_N[margin_N[doubtful_N].argsort(descending=True)][:_MOST_DOUBTFUL]
     chosen = suggested_N[worst_N], probability_N[worst_N]
     return {
-        DOUBTFUL_LABELS: _listed(images, names, worst_N, "suggested", chosen),
+        DOUBTFUL_LABELS: _list_images(images, names, worst_N, "suggested", chosen),
         DOUBTFUL_SHARE: len(doubtful_N) / max(int(is_wrong_N.sum()), 1),
     }

@@ -33,21 +33,26 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuner.errors import Fault, SpecError
-from tuner.spec.quotas import usable_cpus
-from tuner.trial.torch_compat import single_thread, without_compiler
+from tuner.spec.quotas import count_usable_cpus
+from tuner.trial.torch_compat import bypass_compiler, use_single_thread
 from tuner.vision.augment import draw
-from tuner.vision.batches import Batcher, ImageSet, home_of, sample_evenly
+from tuner.vision.batches import Batcher, ImageSet, choose_device, sample_evenly
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.datasets._archive import folder_made_once, progress_of
-from tuner.vision.datasets._dataset import data_folder
-from tuner.vision.epochs import Epoch, seeded
+from tuner.vision.datasets._archive import ensure_folder, show_progress
+from tuner.vision.datasets._dataset import resolve_data_folder
+from tuner.vision.epochs import Epoch, seed_generators
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.new_model import set_layout
-from tuner.vision.precision import Precision, cast_weights, dtype_of
+from tuner.vision.precision import Precision, cast_weights, choose_dtype
 from tuner.vision.recipe import Augmentation
-from tuner.vision.replica import evaluation_batch
+from tuner.vision.replica import choose_evaluation_batch
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.transfer import backbone_digest, check_head, head_of, initial_network
+from tuner.vision.transfer import (
+    build_initial_network,
+    check_head,
+    compute_backbone_digest,
+    find_head,
+)
 
 FORMAT = 2  # part of every key
 STORE = "features"  # the folder of all features, in the data folder
@@ -81,7 +86,7 @@ class Features:
     crops_NVF: Tensor | None = None
     fitted: dict[tuple[str, bytes], tuple[Tensor, Tensor]] = field(default_factory=dict)
 
-    def of(self, rows_N: Tensor, *, views: int | None = None, crops: bool = False) -> Tensor:
+    def select(self, rows_N: Tensor, *, views: int | None = None, crops: bool = False) -> Tensor:
         """views_NVF of the images `rows_N`, on the CPU; crops: after them those of the crops."""
         parts = [self.views_NVF[:, :views]]
         if crops and self.crops_NVF is not None:
@@ -89,7 +94,7 @@ class Features:
         return torch.cat([part.index_select(0, rows_N.to(part.device)).cpu() for part in parts], 1)
 
 
-def features_of(
+def load_features(
     settings: ClassifierSettings,
     plan: Blueprint,
     images: ImageSet,
@@ -104,12 +109,16 @@ def features_of(
     CheckpointError for weights that cannot be read, and OSError of the disk.
     """
     frozen = _Frozen(settings, plan, images, precision, device)
-    own = json.dumps([_sources(frozen), _kinds(settings)])
+    own = json.dumps([_describe_sources(frozen), _describe_kinds(settings)])
     if own not in _kept:
         if len(_kept) == _MOST_KEPT:
             del _kept[next(iter(_kept))]
-        parts = [_loaded(frozen.part(name)) for name in plan.info.parts]
-        _kept[own] = _side_by_side(parts, _head_of(plan)[0]) if parts else _loaded(frozen)
+        parts = [_load_network_features(frozen.select_part(name)) for name in plan.info.parts]
+        _kept[own] = (
+            _join_features(parts, _describe_head(plan)[0])
+            if parts
+            else _load_network_features(frozen)
+        )
     return _kept[own]
 
 
@@ -125,111 +134,111 @@ class _Frozen(NamedTuple):
     precision: Precision
     device: torch.device
 
-    def part(self, name: str) -> _Frozen:
+    def select_part(self, name: str) -> _Frozen:
         """One of the networks that are side by side in this one."""
         settings = self.settings.model_copy(update={"model": name})
         return self._replace(settings=settings, plan=self.plan.model_copy(update={"name": name}))
 
 
-def _kinds(settings: ClassifierSettings) -> dict[str, list[float]]:
+def _describe_kinds(settings: ClassifierSettings) -> dict[str, list[float]]:
     """What is computed of an image. Views come first: crops may never be needed."""
-    kinds: dict[str, list[float]] = {"views": [_views(settings)]}
+    kinds: dict[str, list[float]] = {"views": [_count_views(settings)]}
     if settings.crops_per_image:
         kinds["crops"] = [settings.crops_per_image, settings.crop_scale]
     return kinds
 
 
-def _sources(frozen: _Frozen) -> dict[str, Any]:
+def _describe_sources(frozen: _Frozen) -> dict[str, Any]:
     """All that decides the features."""
     settings, plan, images, precision, device = frozen
     return {
         "format": FORMAT,
         "images": images.info.content or settings.dataset,
         "stats": [images.info.mean, images.info.std],
-        "weights": backbone_digest(settings, plan.info),
+        "weights": compute_backbone_digest(settings, plan.info),
         "network": plan.model_dump(mode="json", exclude={"num_classes"}),
         "precision": [device.type, precision.name, settings.dtype],
         "torch": torch.__version__,
     }
 
 
-def _loaded(frozen: _Frozen) -> Features:
+def _load_network_features(frozen: _Frozen) -> Features:
     """The features of one network, from the disk or computed."""
     settings, plan, images, _, device = frozen
-    complete = _with_all_levels(plan) if len(images.rows_NP) <= _FEW else plan
-    width = None if complete == plan else _head_of(plan)[1]
+    complete = _add_levels(plan) if len(images.rows_NP) <= _FEW else plan
+    width = None if complete == plan else _describe_head(plan)[1]
     frozen = frozen._replace(plan=complete)
     tensors: list[Tensor] = []
-    for kind, values in _kinds(settings).items():
-        source = json.dumps({**_sources(frozen), kind: values})
+    for kind, values in _describe_kinds(settings).items():
+        source = json.dumps({**_describe_sources(frozen), kind: values})
         key = hashlib.sha256(source.encode()).hexdigest()[:_KEY_LENGTH]
-        compute = partial(_computed, frozen, kind)
-        folder = data_folder(settings.data_dir) / STORE / key
-        array, head = _stored(folder, compute) if plan.code is None else compute()
-        tensors.append(torch.from_numpy(array).to(home_of(array.nbytes, device))[..., :width])
+        compute = partial(_compute_features, frozen, kind)
+        folder = resolve_data_folder(settings.data_dir) / STORE / key
+        array, head = _load_or_compute(folder, compute) if plan.code is None else compute()
+        tensors.append(torch.from_numpy(array).to(choose_device(array.nbytes, device))[..., :width])
     return Features(tensors[0], head, tensors[1] if len(tensors) > 1 else None)
 
 
-def _side_by_side(parts: Sequence[Features], head: str) -> Features:
+def _join_features(parts: Sequence[Features], head: str) -> Features:
     """The features of all `parts`, for the layer `head` that takes them."""
     crops = [part.crops_NVF for part in parts if part.crops_NVF is not None]
     views_NVF = torch.cat([part.views_NVF for part in parts], 2)
     return Features(views_NVF, head, torch.cat(crops, 2) if crops else None)
 
 
-def _with_all_levels(plan: Blueprint) -> Blueprint:
+def _add_levels(plan: Blueprint) -> Blueprint:
     """The network of `plan` whose head sees every level, if it can; its other layers are equal."""
     if "levels" not in plan.settings:
         return plan
     return plan.model_copy(update={"settings": {**plan.settings, "levels": True}})
 
 
-def _head_of(plan: Blueprint) -> tuple[str, int]:
+def _describe_head(plan: Blueprint) -> tuple[str, int]:
     """The name of the head of `plan`, and the number of features that it takes."""
     with torch.device("meta"):
-        network = plan.initial()
-    name = head_of(network)
+        network = plan.initialize_model()
+    name = find_head(network)
     return name, network.get_parameter(f"{name}.weight").shape[1]
 
 
-def _views(settings: ClassifierSettings) -> int:
+def _count_views(settings: ClassifierSettings) -> int:
     shows_both = settings.flip or settings.test_time_flip or settings.optimizer == "lbfgs"
     return 2 if shows_both else 1
 
 
-def _stored(folder: Path, compute: Callable[[], Computed]) -> Computed:
-    """As `_computed`, from files in `folder`, which are written first if they are missing."""
+def _load_or_compute(folder: Path, compute: Callable[[], Computed]) -> Computed:
+    """As `_compute_features`, from files in `folder`, which are written first if missing."""
 
     def write(folder: Path) -> None:
         array, head = compute()
         np.save(folder / "features.npy", array)
         (folder / "info.json").write_text(json.dumps({"head": head}))
 
-    folder_made_once(folder, write, what="the features")
+    ensure_folder(folder, write, what="the features")
     # copy-on-write: torch warns of arrays that cannot be written
     array = np.load(folder / "features.npy", mmap_mode="c", allow_pickle=False)
     return np.asarray(array), json.loads((folder / "info.json").read_text())["head"]
 
 
-def _computed(frozen: _Frozen, kind: str) -> Computed:
+def _compute_features(frozen: _Frozen, kind: str) -> Computed:
     """The features of a `kind`, views or crops.
 
     The other trials of the machine wait for them, so that all its cores compute: each takes a few
     images at a time, whose activations its cache holds.
     """
     settings, plan, images, precision, device = frozen
-    model = initial_network(settings, plan)
-    name = head_of(model)
-    dtype = dtype_of(settings)
+    model = build_initial_network(settings, plan)
+    name = find_head(model)
+    dtype = choose_dtype(settings)
     set_layout(cast_weights(model, dtype).to(device).eval(), plan, precision)
     model.eval()
     check_head(model, plan)
     count = len(images.rows_NP)
     rows_N = torch.arange(count, device=images.rows_NP.device)
-    shown = _crops(frozen, rows_N) if kind == "crops" else _whole(frozen)
-    size = evaluation_batch(device, plan.image_size)
+    shown = _create_crop_loader(frozen, rows_N) if kind == "crops" else _create_view_loader(frozen)
+    size = choose_evaluation_batch(device, plan.image_size)
     # A user's own network need not run in several threads
-    workers = usable_cpus() if device.type == "cpu" and plan.code is None else 1
+    workers = count_usable_cpus() if device.type == "cpu" and plan.code is None else 1
     free = SimpleQueue[tuple[nn.Module, MicroBatch]]()
     for number in range(workers):
         micro = MicroBatch(size, device=device, purpose="features")
@@ -238,12 +247,14 @@ def _computed(frozen: _Frozen, kind: str) -> Computed:
     def compute(some_N: Tensor) -> Tensor:
         network, micro = free.get()
 
-        def part(some_N: Tensor) -> Tensor:
-            return torch.stack([_inputs_of(name, network, x_NCHW) for x_NCHW in shown(some_N)], 1)
+        def collect_inputs(some_N: Tensor) -> Tensor:
+            return torch.stack(
+                [_compute_layer_inputs(name, network, x_NCHW) for x_NCHW in shown(some_N)], 1
+            )
 
         try:
-            with torch.inference_mode(), precision.forward():  # both are a thread's own
-                return micro.compute(some_N, part).cpu()
+            with torch.inference_mode(), precision.apply_autocast():  # both are a thread's own
+                return micro.compute(some_N, collect_inputs).cpu()
         finally:  # else threads that wait for a network would wait for good
             free.put((network, micro))
 
@@ -251,11 +262,11 @@ def _computed(frozen: _Frozen, kind: str) -> Computed:
     print(message, file=sys.stderr, flush=True)
     parts: list[Tensor] = []
     with (
-        precision.applied(),
-        seeded(0, device),
-        single_thread() if workers > 1 else nullcontext(),
+        precision.apply(),
+        seed_generators(0, device),
+        use_single_thread() if workers > 1 else nullcontext(),
         ThreadPoolExecutor(workers) as pool,
-        progress_of("computing features", count) as advance,
+        show_progress("computing features", count) as advance,
     ):
         batches = rows_N.split(size)
         for done_NVF in pool.map(compute, batches) if workers > 1 else map(compute, batches):
@@ -264,41 +275,41 @@ def _computed(frozen: _Frozen, kind: str) -> Computed:
     return torch.cat(parts).numpy(), name
 
 
-def _whole(frozen: _Frozen) -> Callable[[Tensor], list[Tensor]]:
+def _create_view_loader(frozen: _Frozen) -> Callable[[Tensor], list[Tensor]]:
     """Makes the views, each an x_NCHW, of some rows: the images, and their mirror images."""
     settings, _, images, _, device = frozen
     plain = Augmentation()
-    batcher = Batcher(images, dtype=dtype_of(settings), augmentation=plain, device=device)
+    batcher = Batcher(images, dtype=choose_dtype(settings), augmentation=plain, device=device)
 
-    def shown(some_N: Tensor) -> list[Tensor]:
-        x_NCHW, _ = batcher.batch(some_N)
-        return [x_NCHW, x_NCHW.flip(3)][: _views(settings)]
+    def load_views(some_N: Tensor) -> list[Tensor]:
+        x_NCHW, _ = batcher.build_batch(some_N)
+        return [x_NCHW, x_NCHW.flip(3)][: _count_views(settings)]
 
-    return shown
+    return load_views
 
 
-def _crops(frozen: _Frozen, rows_N: Tensor) -> Callable[[Tensor], list[Tensor]]:
+def _create_crop_loader(frozen: _Frozen, rows_N: Tensor) -> Callable[[Tensor], list[Tensor]]:
     """Makes random crops, each an x_NCHW, of rows that follow each other; none is mirrored."""
     settings, _, images, _, device = frozen
     crops = Augmentation(crop_scale=settings.crop_scale)
-    batcher = Batcher(images, dtype=dtype_of(settings), augmentation=crops, device=device)
+    batcher = Batcher(images, dtype=choose_dtype(settings), augmentation=crops, device=device)
     size = images.info.image_size
 
-    def drawn(number: int) -> Epoch:
+    def draw_epoch(number: int) -> Epoch:
         generator = torch.Generator().manual_seed(number)
         draws = draw(len(rows_N), image_size=size, augmentation=crops, generator=generator)
         return Epoch(rows_N, draws.to(device))
 
-    epochs = [drawn(number) for number in range(settings.crops_per_image)]
+    epochs = [draw_epoch(number) for number in range(settings.crops_per_image)]
 
-    def shown(some_N: Tensor) -> list[Tensor]:
+    def load_crops(some_N: Tensor) -> list[Tensor]:
         positions = slice(int(some_N[0]), int(some_N[-1]) + 1)
-        return [batcher.training_batch(epoch, positions)[0] for epoch in epochs]
+        return [batcher.build_training_batch(epoch, positions)[0] for epoch in epochs]
 
-    return shown
+    return load_crops
 
 
-def _inputs_of(name: str, model: nn.Module, x_NCHW: Tensor) -> Tensor:
+def _compute_layer_inputs(name: str, model: nn.Module, x_NCHW: Tensor) -> Tensor:
     """The input, in float32, of the last call of the layer `name` for these images."""
     inputs: list[Tensor] = []
     layer = model.get_submodule(name)
@@ -341,19 +352,19 @@ class FeatureBatcher(Batcher):
         rows = replace(images, rows_NP=views_NP, labels_N=images.labels_N.to(views_NP.device))
         super().__init__(rows, augmentation=flips, **how)
 
-    def normalise_by(self, stats: object) -> None:
+    def set_pixel_stats(self, stats: object) -> None:
         """Features are of images that are normalised already."""
 
-    def batch(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
+    def build_batch(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
         """(x_NF1V, labels_N) of the images `rows_N`."""
         rows_NP, labels_N = self._select(rows_N)
         x_NVF = rows_NP.view(-1, *self._shape).to(self._dtype)
         return x_NVF.transpose(1, 2).unsqueeze(2), labels_N
 
-    def _augmented(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
-        x_NF1V, labels_N = self.batch(epoch.order_N[positions])
+    def _augment_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
+        x_NF1V, labels_N = self.build_batch(epoch.order_N[positions])
         if self._augmentation.flip:
-            flip_N = epoch.draws.at(positions).flip_N[:, None, None, None]
+            flip_N = epoch.draws.select(positions).flip_N[:, None, None, None]
             x_NF1V = torch.where(flip_N, x_NF1V.flip(3), x_NF1V)
         return x_NF1V, labels_N
 
@@ -374,16 +385,16 @@ def fit_head(
     """
     labels_N = images.labels_N.cpu()
 
-    def fitted(rows_N: Tensor) -> tuple[Tensor, Tensor]:
+    def sample_rows(rows_N: Tensor) -> tuple[Tensor, Tensor]:
         rows_N = sample_evenly(rows_N, MOST_FITTED)
-        views_NVF = features.of(rows_N)
+        views_NVF = features.select(rows_N)
         return views_NVF.flatten(0, 1), labels_N[rows_N].repeat_interleave(views_NVF.shape[1])
 
-    x_NF, y_N = fitted(train_N)
+    x_NF, y_N = sample_rows(train_N)
     # A linear head's logits for the mean of the views are the mean of their logits
-    x_val_NF = features.of(held_out_N).mean(1)
+    x_val_NF = features.select(held_out_N).mean(1)
     y_val_N = labels_N[held_out_N]
-    mean_F, std_F = _scale_of(x_NF)
+    mean_F, std_F = _compute_scale(x_NF)
     x_NF = (x_NF - mean_F) / std_F
     x_val_NF = (x_val_NF - mean_F) / std_F
     head = nn.Linear(x_NF.shape[1], images.info.num_classes)
@@ -392,9 +403,9 @@ def fit_head(
     least = float("inf")
     best = head.state_dict()
     chosen = _STRENGTHS[0]
-    rows = _spanned(x_NF, head.out_features)
+    rows = _project_rows(x_NF, head.out_features)
     for strength in _STRENGTHS:
-        _regress(head, rows, y_N, strength=strength)
+        _fit_regression(head, rows, y_N, strength=strength)
         with torch.no_grad():
             loss = float(F.cross_entropy(head(x_val_NF), y_val_N))
         if not loss < least:
@@ -404,9 +415,9 @@ def fit_head(
         best = {name: w.clone() for name, w in head.state_dict().items()}
     if fits_N is not None:
         head.load_state_dict(best)
-        x_NF, y_N = fitted(fits_N)
-        rows = _spanned((x_NF - mean_F) / std_F, head.out_features)
-        _regress(head, rows, y_N, strength=chosen)
+        x_NF, y_N = sample_rows(fits_N)
+        rows = _project_rows((x_NF - mean_F) / std_F, head.out_features)
+        _fit_regression(head, rows, y_N, strength=chosen)
         best = head.state_dict()
     weight_KF = best["weight"].detach() / std_F
     return weight_KF, best["bias"].detach() - weight_KF @ mean_F
@@ -426,16 +437,16 @@ def regress_head(
     """
     rows_N = sample_evenly(images.splits["train"], MOST_FITTED)
     views = None if settings.flip else 1
-    views_NVF = features.of(rows_N, views=views, crops=True).to(head.weight)
+    views_NVF = features.select(rows_N, views=views, crops=True).to(head.weight)
     x_NF = views_NVF.flatten(0, 1)
     labels_N = images.labels_N.cpu()[rows_N].repeat_interleave(views_NVF.shape[1]).to(x_NF.device)
-    mean_F, std_F = _scale_of(x_NF)
+    mean_F, std_F = _compute_scale(x_NF)
     with torch.no_grad():
         head.bias.add_(head.weight @ mean_F)
         head.weight.mul_(std_F)
         x_NF.sub_(mean_F).div_(std_F)  # a copy, and the largest tensor of the trial
-    rows = _spanned(x_NF, head.out_features)
-    _regress(head, rows, labels_N, strength=settings.weight_decay, loss=loss)
+    rows = _project_rows(x_NF, head.out_features)
+    _fit_regression(head, rows, labels_N, strength=settings.weight_decay, loss=loss)
     with torch.no_grad():
         mean_loss = float(loss(head(x_NF), labels_N)) / len(x_NF)
         head.weight.div_(std_F)
@@ -443,7 +454,7 @@ def regress_head(
     return mean_loss
 
 
-def _scale_of(x_NF: Tensor) -> tuple[Tensor, Tensor]:
+def _compute_scale(x_NF: Tensor) -> tuple[Tensor, Tensor]:
     """(mean_F, std_F) that scale these features."""
     std_F = x_NF.std(0)
     least_std = _LEAST_STD * std_F.mean()
@@ -461,16 +472,16 @@ class _Rows(NamedTuple):
     basis_FN: Tensor | None = None
 
 
-def _spanned(x_NF: Tensor, num_classes: int) -> _Rows:
+def _project_rows(x_NF: Tensor, num_classes: int) -> _Rows:
     """The rows in the space that they span, where the fit is faster for it."""
     if len(x_NF) >= min(x_NF.shape[1], _MOST_ROWS_A_CLASS * num_classes):
         return _Rows(x_NF)
-    with single_thread():
+    with use_single_thread():
         basis_FN, coordinates_NN = torch.linalg.qr(x_NF.T)
     return _Rows(coordinates_NN.T, basis_FN)
 
 
-def _regress(
+def _fit_regression(
     head: nn.Linear, rows: _Rows, labels_N: Tensor, *, strength: float, loss: Loss | None = None
 ) -> None:
     """Fit `head` to the rows by L-BFGS, with the L2 penalty `strength`."""
@@ -480,22 +491,22 @@ def _regress(
         with torch.no_grad():
             small.weight.copy_(head.weight @ basis_FN)
             small.bias.copy_(head.bias)
-        _regress(small, _Rows(x_NF), labels_N, strength=strength, loss=loss)
+        _fit_regression(small, _Rows(x_NF), labels_N, strength=strength, loss=loss)
         with torch.no_grad():
             head.weight.copy_(small.weight @ basis_FN.T)
             head.bias.copy_(small.bias)
         return
     loss_sum = loss or partial(F.cross_entropy, reduction="sum")
 
-    def penalised() -> Tensor:
+    def compute_loss() -> Tensor:
         optimizer.zero_grad()
         penalty = strength / 2 * head.weight.square().sum()
         total: Tensor = loss_sum(head(x_NF), labels_N) / len(x_NF) + penalty
         total.backward()
         return total
 
-    with without_compiler(), single_thread():
+    with bypass_compiler(), use_single_thread():
         optimizer = torch.optim.LBFGS(
             head.parameters(), max_iter=_STEPS, line_search_fn="strong_wolfe"
         )
-        optimizer.step(penalised)
+        optimizer.step(compute_loss)

@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tuner.experiment.results.statistics import mean_of
+from tuner.experiment.results.statistics import compute_mean
 from tuner.vision.batches import ImageSet, sample_evenly
-from tuner.vision.datasets._dataset import fold_groups
+from tuner.vision.datasets._dataset import assign_group_folds
 from tuner.vision.features import Features
 
 FOLDS = 5
@@ -34,7 +34,7 @@ _STRENGTHS = torch.logspace(-4, 0, 9)[:, None, None]
 _LEAST_STD = 0.3  # of the mean standard deviation: a feature that hardly varies is noise
 
 
-def learning_curve(features: Features, images: ImageSet) -> list[dict[str, Any]]:
+def compute_learning_curve(features: Features, images: ImageSet) -> list[dict[str, Any]]:
     """Of heads on a quarter, a half and all of four fifths of up to 2,000 images of the search.
 
     Each quarter and each half has a head, so that no entry depends on which images are drawn. Empty
@@ -44,13 +44,13 @@ def learning_curve(features: Features, images: ImageSet) -> list[dict[str, Any]]
     if len(rows_N) < FOLDS**2:
         return []
     heads = HeldOutHeads(features, images, rows_N)
-    wrong_N3 = torch.stack([heads.errors(parts) for parts in _PARTS], 1)
+    wrong_N3 = torch.stack([heads.compute_errors(parts) for parts in _PARTS], 1)
     fitted = len(rows_N) * (FOLDS - 1) / FOLDS
     curve: list[dict[str, Any]] = [
         {"images": round(fitted / parts), "errors": errors}
         for parts, errors in zip(_PARTS, wrong_N3.mean(0).tolist(), strict=True)
     ]
-    gain = mean_of((wrong_N3[:, 1] - wrong_N3[:, 2]).tolist())
+    gain = compute_mean((wrong_N3[:, 1] - wrong_N3[:, 2]).tolist())
     curve[-1]["gain"] = [gain.low, gain.high]
     return curve
 
@@ -62,18 +62,18 @@ class HeldOutHeads:
         self._labels_N = images.labels_N.cpu()[rows_N]
         self._targets_NK = F.one_hot(self._labels_N, images.info.num_classes).float()
         groups_N = rows_N if images.groups_N is None else images.groups_N[rows_N]
-        fold_N = fold_groups(self._labels_N.numpy(), groups_N.numpy(), FOLDS, seed=0)
+        fold_N = assign_group_folds(self._labels_N.numpy(), groups_N.numpy(), FOLDS, seed=0)
         self._fold_N = torch.from_numpy(fold_N)
-        x_NF = features.of(rows_N).mean(1)
+        x_NF = features.select(rows_N).mean(1)
         std_F = x_NF.std(0)
         x_NF = (x_NF - x_NF.mean(0)) / (std_F + _LEAST_STD * std_F.mean() + 1e-9)
         self._gram_NN = x_NF @ x_NF.T / x_NF.shape[1]
 
-    def errors(self, parts: int) -> Tensor:
+    def compute_errors(self, parts: int) -> Tensor:
         """The share of the heads of each image that get it wrong."""
-        return (self.scores(parts).argmax(2) != self._labels_N).float().mean(0)
+        return (self.compute_scores(parts).argmax(2) != self._labels_N).float().mean(0)
 
-    def scores(self, parts: int = 1) -> Tensor:
+    def compute_scores(self, parts: int = 1) -> Tensor:
         """scores_PNK, about probabilities, by heads on each of `parts` parts of the other folds.
 
         The strength of the penalty is that with the least squared error.
@@ -85,11 +85,11 @@ class HeldOutHeads:
             others_N = order_N[~is_here_N[order_N]]
             for part in range(parts):
                 rows_M = others_N[part::parts]
-                scores_PSNK[part][:, is_here_N] = self._fitted(rows_M, is_here_N)
+                scores_PSNK[part][:, is_here_N] = self._compute_fold_scores(rows_M, is_here_N)
         errors_S = (scores_PSNK - self._targets_NK).square().mean((0, 2, 3))
         return scores_PSNK[:, errors_S.argmin()]
 
-    def _fitted(self, rows_M: Tensor, is_here_N: Tensor) -> Tensor:
+    def _compute_fold_scores(self, rows_M: Tensor, is_here_N: Tensor) -> Tensor:
         """scores_SNK of the images `is_here_N` by heads that are fitted to the images `rows_M`."""
         mean_K = self._targets_NK[rows_M].mean(0)
         values_M, vectors_MM = torch.linalg.eigh(self._gram_NN[rows_M][:, rows_M])

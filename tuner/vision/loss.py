@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tuner.experiment.results.statistics import MOST
 from tuner.vision.batches import ImageSet
-from tuner.vision.precision import dtype_of
+from tuner.vision.precision import choose_dtype
 from tuner.vision.settings import ClassifierSettings
 
 
@@ -28,10 +28,10 @@ class Measured(NamedTuple):
     metrics: dict[str, float]
     matrix: list[list[int]] | None
 
-    def of_test(self) -> dict[str, float]:
+    def list_test_metrics(self) -> dict[str, float]:
         return {f"test_{name}": value for name, value in self.metrics.items()}
 
-    def confusion(self, classes: Sequence[str]) -> dict[str, Any] | None:
+    def describe_confusion(self, classes: Sequence[str]) -> dict[str, Any] | None:
         """The matrix as a record has it, or None."""
         return {"classes": list(classes), "matrix": self.matrix} if self.matrix else None
 
@@ -55,15 +55,15 @@ class CrossEntropy:
     classes: int = 0
 
     @classmethod
-    def of(cls, settings: ClassifierSettings) -> Self:
+    def build(cls, settings: ClassifierSettings) -> Self:
         """The loss of `settings`, without weights of classes and further metrics."""
         return cls(
-            dtype_of(settings),
+            choose_dtype(settings),
             settings.label_smoothing,
             settings.test_time_flip,
         )
 
-    def training(self, logits_NK: Tensor, targets: Tensor) -> Tensor:
+    def compute_training_loss(self, logits_NK: Tensor, targets: Tensor) -> Tensor:
         """The sum of the minimised loss; targets: labels_N, or shares_NK of the classes."""
         return F.cross_entropy(
             logits_NK.to(self.dtype),
@@ -73,15 +73,15 @@ class CrossEntropy:
             label_smoothing=self.smoothing,
         )
 
-    def views(self, x_NCHW: Tensor) -> list[Tensor]:
+    def build_views(self, x_NCHW: Tensor) -> list[Tensor]:
         """The variants of these images that an evaluation averages over."""
         return [x_NCHW, x_NCHW.flip(3)] if self.test_time_flip else [x_NCHW]
 
-    def logits(self, model: Callable[[Tensor], Tensor], x_NCHW: Tensor) -> Tensor:
+    def compute_logits(self, model: Callable[[Tensor], Tensor], x_NCHW: Tensor) -> Tensor:
         """logits_NK of these images as they are evaluated."""
-        return self.averaged([model(view) for view in self.views(x_NCHW)])
+        return self.average_views([model(view) for view in self.build_views(x_NCHW)])
 
-    def averaged(self, views: Sequence[Tensor]) -> Tensor:
+    def average_views(self, views: Sequence[Tensor]) -> Tensor:
         """The logits_NK of the images by those of each of their `views`."""
         return (torch.stack(list(views)) / self.temperature).mean(0)
 
@@ -89,8 +89,8 @@ class CrossEntropy:
     def _counts_matrix(self) -> bool:
         return bool(self.metrics) or 0 < self.classes <= MOST
 
-    def evaluated(self, logits_NK: Tensor, labels_N: Tensor) -> Tensor:
-        """(sum of the loss, number right, further counts), in float64 like `nothing`."""
+    def compute_sums(self, logits_NK: Tensor, labels_N: Tensor) -> Tensor:
+        """(sum of the loss, number right, further counts), in float64 like `init_sums`."""
         loss = F.cross_entropy(logits_NK.to(self.dtype), labels_N, reduction="sum")
         predicted_N = logits_NK.argmax(1)
         sums = torch.stack([loss.double(), (predicted_N == labels_N).sum().double()])
@@ -104,12 +104,12 @@ class CrossEntropy:
         matrix.index_add_(0, positions_N, torch.ones_like(positions_N, dtype=torch.float64))
         return torch.cat([sums, among.view(1), matrix])
 
-    def nothing(self, device: torch.device) -> Tensor:
+    def init_sums(self, device: torch.device) -> Tensor:
         """The result of `evaluated` for no images."""
         size = 3 + self.classes**2 if self._counts_matrix else 2
         return torch.zeros(size, dtype=torch.float64, device=device)
 
-    def measured(self, sums: Sequence[float], *, count: int) -> Measured:
+    def compute_metrics(self, sums: Sequence[float], *, count: int) -> Measured:
         loss, right, *counts = sums
         metrics = {"loss": loss / count, "accuracy": right / count}
         if not counts:
@@ -128,28 +128,32 @@ class CrossEntropy:
         return Measured(metrics, matrix_KK.long().tolist() if self.classes <= MOST else None)
 
 
-def measured_of(
+def measure_logits(
     logits_NK: Tensor, labels_N: Tensor, *, metrics: tuple[str, ...], classes: int
 ) -> Measured:
     loss = CrossEntropy(torch.float64, metrics=metrics, classes=classes)
-    return loss.measured(loss.evaluated(logits_NK, labels_N).tolist(), count=len(labels_N))
+    return loss.compute_metrics(
+        loss.compute_sums(logits_NK, labels_N).tolist(), count=len(labels_N)
+    )
 
 
-def training_loss(
+def build_training_loss(
     settings: ClassifierSettings, images: ImageSet, device: torch.device
 ) -> CrossEntropy:
     """The loss and the metrics of `settings` on a device."""
-    loss = CrossEntropy.of(settings)
+    loss = CrossEntropy.build(settings)
     classes = images.info.num_classes
     weights_K = None
     if settings.class_weights is not None:
         labels_N = images.labels_N.cpu()[images.splits["train"]]
-        weights_K = class_weights(settings.class_weights, labels_N, classes=classes)
+        weights_K = compute_class_weights(settings.class_weights, labels_N, classes=classes)
         weights_K = weights_K.to(device, loss.dtype)
     return replace(loss, weights_K=weights_K, metrics=settings.metrics, classes=classes)
 
 
-def class_weights(setting: str | Sequence[float], labels_N: Tensor, *, classes: int) -> Tensor:
+def compute_class_weights(
+    setting: str | Sequence[float], labels_N: Tensor, *, classes: int
+) -> Tensor:
     """weights_K of the classes in the loss, in float64.
 
     "balanced" weighs a class by the inverse of its share of the training labels `labels_N`:

@@ -14,18 +14,18 @@ import torch
 from torch import Tensor
 
 from tuner.trial.failures import is_out_of_memory
-from tuner.trial.memory import release
+from tuner.trial.memory import release_memory
 from tuner.trial.torch_compat import copy_all
-from tuner.vision.collectives import distinct
+from tuner.vision.collectives import select_distinct
 
 T = TypeVar("T")
 Buffers = Callable[[], Mapping[str, Tensor]]
 
 
-def next_smaller(size: int) -> int:
+def halve_size(size: int) -> int:
     """Half of `size`, rounded up; 0 for a size of 1.
 
-    >>> next_smaller(5), next_smaller(2), next_smaller(1)
+    >>> halve_size(5), halve_size(2), halve_size(1)
     (3, 1, 0)
     """
     return (size + 1) // 2 if size > 1 else 0
@@ -55,8 +55,8 @@ class MicroBatch:
         """
         while True:
             self._before.update()
-            result, error = _try(attempt, self.size)
-            agreed = agree(self.size if result else next_smaller(self.size))
+            result, error = _run_attempt(attempt, self.size)
+            agreed = agree(self.size if result else halve_size(self.size))
             if agreed == self.size:
                 return result[0]
             if agreed == 0:
@@ -66,7 +66,7 @@ class MicroBatch:
             # Only here, outside of any except block, nothing holds activations any more
             del result, error
             self._before.restore()
-            release()
+            release_memory()
             print(
                 f"out of memory in {self._purpose} at a micro-batch of {self.size}: "
                 f"going on with {agreed}"
@@ -83,7 +83,9 @@ class MicroBatch:
         self._before.restore()
 
 
-def _try(attempt: Callable[[int], T], size: int) -> tuple[tuple[T, ...], BaseException | None]:
+def _run_attempt(
+    attempt: Callable[[int], T], size: int
+) -> tuple[tuple[T, ...], BaseException | None]:
     """((result,), None), or ((), the error or None) if memory ran out."""
     try:
         return (attempt(size),), None
@@ -92,7 +94,7 @@ def _try(attempt: Callable[[int], T], size: int) -> tuple[tuple[T, ...], BaseExc
             raise
         # An error holds its traceback, and with it every activation: before another attempt it
         # must not outlive this function
-        return (), None if next_smaller(size) else error
+        return (), None if halve_size(size) else error
 
 
 class _Snapshot:
@@ -116,7 +118,7 @@ class _Snapshot:
             copy_all(self._copies, self._present)
         else:
             self._live = live
-            self._present = [distinct(buffer) for buffer in live.values()]
+            self._present = [select_distinct(buffer) for buffer in live.values()]
             self._copies = [buffer.detach().clone() for buffer in self._present]
         self._random = torch.get_rng_state()
         if self._device.type == "cuda":
@@ -126,7 +128,7 @@ class _Snapshot:
     def restore(self) -> None:
         live = self._buffers()
         for name, copy in zip(self._live, self._copies, strict=True):
-            distinct(live[name]).copy_(copy)
+            select_distinct(live[name]).copy_(copy)
         torch.set_rng_state(self._random)
         if self._device.type == "cuda":
             torch.cuda.set_rng_state(self._device_random, self._device)

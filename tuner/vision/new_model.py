@@ -22,14 +22,14 @@ from torch.autograd.function import BackwardCFunction
 from torch.func import functional_call
 
 from tuner.errors import Fault, SpecError
-from tuner.trial.failures import is_out_of_memory, message_of
+from tuner.trial.failures import format_error, is_out_of_memory
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.collectives import Ranks
-from tuner.vision.epochs import seeded
-from tuner.vision.precision import Precision, cast_weights, dtype_of, precision_for
+from tuner.vision.epochs import seed_generators
+from tuner.vision.precision import Precision, cast_weights, choose_dtype, choose_precision
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.transfer import matching
-from tuner.wording import amount_of, some_of
+from tuner.vision.transfer import match_parameters
+from tuner.wording import format_amount, summarize_names
 
 FEW = 2  # images, so that BatchNorm has values to normalise
 
@@ -50,48 +50,50 @@ def set_layout(model: nn.Module, plan: Blueprint, precision: Precision) -> None:
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if not plan.info.foreign:
         return
-    rule, error = _refusal(model, plan, precision)
+    rule, error = _find_refusal(model, plan, precision)
     if rule:
         model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-        model.register_forward_pre_hook(_channels_first)
-        rule, error = _refusal(model, plan, precision)
+        model.register_forward_pre_hook(_move_channels_first)
+        rule, error = _find_refusal(model, plan, precision)
     if rule:
-        raise plan.refused(rule) from error
+        raise plan.build_error(rule) from error
 
 
-def without_gradient(model: nn.Module, plan: Blueprint, precision: Precision) -> list[str]:
+def find_unused_parameters(model: nn.Module, plan: Blueprint, precision: Precision) -> list[str]:
     """The names of the trainable parameters that the logits do not depend on.
 
     Called after `set_layout`. Raises SpecError if the logits depend on trainable tensors that are
     no parameters of the model, such as layers in a plain list: neither the optimizer nor a
     checkpoint would have them.
     """
-    with precision.forward():
-        blank = _blank(plan, model, FEW)
-        output, _ = _outputs(model, blank, training=True, gradients=True)
-    nodes = _graph(output) if isinstance(output, Tensor) else []
+    with precision.apply_autocast():
+        blank = _create_blank_images(plan, model, FEW)
+        output, _ = _run_model(model, blank, training=True, gradients=True)
+    nodes = _list_graph_nodes(output) if isinstance(output, Tensor) else []
     if not nodes or any(isinstance(node, BackwardCFunction) for node in nodes):
         return []  # a Python function need not show what it depends on
     leaves = [getattr(node, "variable", None) for node in nodes]
     reached = {id(leaf): leaf for leaf in leaves if isinstance(leaf, Tensor)}
     parameters = {id(parameter) for parameter in model.parameters()}
     if strays := [leaf for number, leaf in reached.items() if number not in parameters]:
-        raise plan.refused(
-            f"uses {amount_of(len(strays), 'tensor')} that would be neither trained nor saved, as "
-            f"they are no parameters of it (the first is {_shape(strays[0])}): keep layers in "
+        raise plan.build_error(
+            f"uses {format_amount(len(strays), 'tensor')} that would be neither trained nor saved, "
+            "as "
+            f"they are no parameters of it (the first is {_format_shape(strays[0])}): keep layers "
+            "in "
             "attributes, nn.ModuleList or nn.ModuleDict, not in a list or a dict"
         )
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     return [name for name, p in trained if id(p) not in reached]
 
 
-def fault_of_logits(output: object, count: int, num_classes: int) -> str | None:
+def find_logits_fault(output: object, count: int, num_classes: int) -> str | None:
     """Why a network's output for `count` images is not their logits, or None."""
     wanted = f"must return {count} x {num_classes} logits for {count} images"
     if not isinstance(output, Tensor):
         return f"{wanted}, not a {type(output).__name__}: auxiliary outputs must be switched off"
     if output.shape != (count, num_classes):
-        return f"{wanted}, not {_shape(output)}"
+        return f"{wanted}, not {_format_shape(output)}"
     if not output.is_floating_point():
         return f"{wanted}, not values of {output.dtype}"
     if (output >= 0).all() and ((output.sum(1) - 1).abs() < _ROUNDING).all():
@@ -99,34 +101,36 @@ def fault_of_logits(output: object, count: int, num_classes: int) -> str | None:
     return None
 
 
-def _refusal(
+def _find_refusal(
     model: nn.Module, plan: Blueprint, precision: Precision
 ) -> tuple[str | None, Exception | None]:
     """The rule that a network breaks, and the exception that it raises."""
     for training in (True, False):
-        with precision.forward():  # a new context each time: autocast caches the weights
-            output, error = _outputs(model, _blank(plan, model, FEW), training=training)
+        with precision.apply_autocast():  # a new context each time: autocast caches the weights
+            output, error = _run_model(
+                model, _create_blank_images(plan, model, FEW), training=training
+            )
         if error is not None:
-            return f"cannot take images of {plan.shape} ({message_of(error)})", error
-        if fault := fault_of_logits(output, FEW, plan.num_classes):
+            return f"cannot take images of {plan.shape} ({format_error(error)})", error
+        if fault := find_logits_fault(output, FEW, plan.num_classes):
             return fault, None
     return None, None
 
 
-def _blank(plan: Blueprint, model: nn.Module, count: int) -> Tensor:
+def _create_blank_images(plan: Blueprint, model: nn.Module, count: int) -> Tensor:
     """Images with the strides that a batch of the data set has."""
     like = next(model.parameters(), torch.zeros(()))
     shape_NHWC = (count, plan.image_size, plan.image_size, plan.in_channels)
     return torch.zeros(shape_NHWC, dtype=like.dtype, device=like.device).permute(0, 3, 1, 2)
 
 
-def _outputs(
+def _run_model(
     model: nn.Module, x_NCHW: Tensor, *, training: bool, gradients: bool = False
 ) -> tuple[object, Exception | None]:
     """(output, exception) of `model`; its buffers, its mode and its gradients stay."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     modes = {module: module.training for module in model.modules()}
-    with seeded(0, x_NCHW.device), torch.set_grad_enabled(gradients):
+    with seed_generators(0, x_NCHW.device), torch.set_grad_enabled(gradients):
         try:
             return functional_call(model.train(training), buffers, (x_NCHW,)), None
         except Exception as error:  # a custom network may raise any type
@@ -138,7 +142,7 @@ def _outputs(
                 module.training = is_training
 
 
-def _graph(output: Tensor) -> list[Any]:
+def _list_graph_nodes(output: Tensor) -> list[Any]:
     """Every node of the graph that a backward pass from `output` goes through."""
     nodes: dict[Any, None] = {}
     ahead = [output.grad_fn]
@@ -150,16 +154,16 @@ def _graph(output: Tensor) -> list[Any]:
     return list(nodes)
 
 
-def _shape(tensor: Tensor) -> str:
+def _format_shape(tensor: Tensor) -> str:
     return " x ".join(map(str, tensor.shape)) or "a single number"
 
 
-def _channels_first(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _move_channels_first(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     # `contiguous` would leave the strides of images with one channel
     return (inputs[0].clone(memory_format=torch.contiguous_format), *inputs[1:])
 
 
-def new_model(
+def create_model(
     settings: ClassifierSettings,
     plan: Blueprint,
     precision: Precision,
@@ -172,27 +176,27 @@ def new_model(
 
     images: how many an epoch trains on.
     """
-    with seeded(settings.seed):
-        model = cast_weights(plan.initial(), dtype_of(settings))
+    with seed_generators(settings.seed):
+        model = cast_weights(plan.initialize_model(), choose_dtype(settings))
     if split == 1:
         model.to(ranks.device)
     set_layout(model, plan, precision)
     if plan.info.foreign:
-        unused = without_gradient(model, plan, precision)
+        unused = find_unused_parameters(model, plan, precision)
         if unused and ranks.rank == 0:
-            print(f"warning: no gradient reaches {some_of(unused)} of {plan.name}")
+            print(f"warning: no gradient reaches {summarize_names(unused)} of {plan.name}")
         last = images % settings.batch_size or settings.batch_size
         if min(settings.batch_size, last) // ranks.world_size <= 1:
             # BatchNorm cannot train on it once it has shrunk to one pixel, or is flattened
-            error = _outputs(model, _blank(plan, model, 1), training=True)[1]
+            error = _run_model(model, _create_blank_images(plan, model, 1), training=True)[1]
             if error is not None:
                 rule = "leaves a worker with 1 image of the last batch, which the model cannot take"
-                fault = Fault("batch_size", f"{rule} ({message_of(error)})", settings.batch_size)
+                fault = Fault("batch_size", f"{rule} ({format_error(error)})", settings.batch_size)
                 raise SpecError([fault], "the image classifier") from error
     return model
 
 
-def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> dict[str, Any]:
+def summarize_model(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> dict[str, Any]:
     """{stages, parameters, trainable, mib, unused} of the model that `plan` builds.
 
     stages: {name, kind, output, parameters} of each part; output: the shape of its tensor for one
@@ -201,15 +205,15 @@ def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> dict[str, An
     parameters that do not train, as in the setting `freeze`. Raises SpecError for a foreign network
     that cannot be built or trained.
     """
-    with seeded(0):
-        model = plan.initial()
+    with seed_generators(0):
+        model = plan.initialize_model()
     float32 = Precision("cpu")
     set_layout(model, plan, float32)
-    unused = without_gradient(model, plan, float32) if plan.info.foreign else []
-    still = matching(model, frozen)
+    unused = find_unused_parameters(model, plan, float32) if plan.info.foreign else []
+    still = match_parameters(model, frozen)
     parameters = dict(model.named_parameters())
     return {
-        "stages": list(_stages(model, plan)),
+        "stages": list(_describe_stages(model, plan)),
         "parameters": sum(p.numel() for p in parameters.values()),
         "trainable": sum(p.numel() for n, p in parameters.items() if n not in still),
         "mib": sum(p.numel() * p.element_size() for p in parameters.values()) / _MIB,
@@ -217,9 +221,9 @@ def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> dict[str, An
     }
 
 
-def _stages(model: nn.Module, plan: Blueprint) -> Iterator[dict[str, object]]:
-    parts = dict(_parts(model))
-    shapes = _shapes(model, plan, parts)
+def _describe_stages(model: nn.Module, plan: Blueprint) -> Iterator[dict[str, object]]:
+    parts = dict(_walk_parts(model))
+    shapes = _record_shapes(model, plan, parts)
     counted: set[int] = set()
     for name in sorted(parts, key=lambda name: name not in shapes):  # called parts first
         part = parts[name]
@@ -232,46 +236,48 @@ def _stages(model: nn.Module, plan: Blueprint) -> Iterator[dict[str, object]]:
         yield {"name": "", "kind": "its own parameters", "output": (), "parameters": remaining}
 
 
-def _parts(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
+def _walk_parts(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
     """The children of a model; those of its containers, and of an only child, in their place."""
     children = list(model.named_children())
     for name, child in children:
         is_opened = isinstance(child, _CONTAINERS) or len(children) == 1
         if is_opened and any(True for _ in child.children()):
-            yield from _parts(child, f"{prefix}{name}.")
+            yield from _walk_parts(child, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", child
 
 
-def _shapes(
+def _record_shapes(
     model: nn.Module, plan: Blueprint, parts: dict[str, nn.Module]
 ) -> dict[str, tuple[int, ...]]:
     """The shape of each part's output for an image, in the order of the calls."""
     shapes: dict[str, tuple[int, ...]] = {}
 
-    def note(name: str, module: nn.Module, inputs: object, output: object) -> None:
+    def record_shape(name: str, module: nn.Module, inputs: object, output: object) -> None:
         shapes.setdefault(name, tuple(output.shape[1:]) if isinstance(output, Tensor) else ())
 
     for name, part in parts.items():
-        part.register_forward_hook(partial(note, name))
-    with torch.no_grad(), seeded(0):
+        part.register_forward_hook(partial(record_shape, name))
+    with torch.no_grad(), seed_generators(0):
         model.eval()(torch.zeros(FEW, plan.in_channels, plan.image_size, plan.image_size))
     return shapes
 
 
-def step_s(plan: Blueprint, settings: ClassifierSettings, *, threads: int, gpu: bool) -> float:
+def measure_step_s(
+    plan: Blueprint, settings: ClassifierSettings, *, threads: int, gpu: bool
+) -> float:
     """The seconds of a training step on blank images, here: the median of a few."""
     device = torch.device("cuda" if gpu and torch.cuda.is_available() else "cpu")
-    precision = precision_for(settings, device)
-    with seeded(0):
-        model = plan.initial().to(device).train()
+    precision = choose_precision(settings, device)
+    with seed_generators(0):
+        model = plan.initialize_model().to(device).train()
     set_layout(model, plan, precision)
     shape = (settings.batch_size, plan.in_channels, plan.image_size, plan.image_size)
     x_NCHW = torch.zeros(shape, device=device).contiguous(memory_format=torch.channels_last)
     labels_N = torch.zeros(settings.batch_size, dtype=torch.int64, device=device)
 
-    def step() -> None:
-        with precision.applied(), precision.forward():
+    def run_step() -> None:
+        with precision.apply(), precision.apply_autocast():
             loss = F.cross_entropy(model(x_NCHW), labels_N)
         loss.backward()
         loss.item()  # waits for a GPU
@@ -279,12 +285,12 @@ def step_s(plan: Blueprint, settings: ClassifierSettings, *, threads: int, gpu: 
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        return median_s(step, times=_TIMED)
+        return measure_median_s(run_step, times=_TIMED)
     finally:
         torch.set_num_threads(before)
 
 
-def median_s(run: Callable[[], object], *, times: int) -> float:
+def measure_median_s(run: Callable[[], object], *, times: int) -> float:
     """The median of the seconds of some runs, without the first third, which is slower."""
     seconds = []
     for _ in range(times):

@@ -57,7 +57,7 @@ class SharedBatchNorm(nn.SyncBatchNorm):
         return torch.cat([none, own]).to(x.dtype)
 
 
-def shared_over_ranks(model: nn.Module) -> nn.Module:
+def share_norms(model: nn.Module) -> nn.Module:
     """`model` with its BatchNorm layers over all ranks; they keep their names and parameters.
 
     A layer that computes more than BatchNorm keeps its statistics to itself: torch's conversion
@@ -75,8 +75,8 @@ def shared_over_ranks(model: nn.Module) -> nn.Module:
     return shared.get(model, model)
 
 
-def unshared_norms(model: nn.Module) -> list[str]:
-    """The names of BatchNorm layers that `shared_over_ranks` leaves as they are."""
+def list_unshared_norms(model: nn.Module) -> list[str]:
+    """The names of BatchNorm layers that `share_norms` leaves as they are."""
     return [
         name
         for name, module in model.named_modules()
@@ -91,13 +91,13 @@ def _is_plain_norm(module: nn.Module) -> bool:
     return isinstance(module, _BatchNorm) and type(module).forward is _BatchNorm.forward
 
 
-def shared_norms(model: nn.Module) -> list[SharedBatchNorm]:
+def list_shared_norms(model: nn.Module) -> list[SharedBatchNorm]:
     """The layers of `model` in which the ranks wait for one another."""
     return [module for module in model.modules() if isinstance(module, SharedBatchNorm)]
 
 
 @contextmanager
-def resting(norms: Sequence[SharedBatchNorm]) -> Iterator[None]:
+def freeze_statistics(norms: Sequence[SharedBatchNorm]) -> Iterator[None]:
     """Within it the layers use and keep their statistics, and wait for no rank."""
     active = [norm for norm in norms if norm.training]
     for norm in active:
@@ -110,7 +110,7 @@ def resting(norms: Sequence[SharedBatchNorm]) -> Iterator[None]:
 
 
 @contextmanager
-def uncounted(norms: Sequence[SharedBatchNorm]) -> Iterator[None]:
+def exclude_images(norms: Sequence[SharedBatchNorm]) -> Iterator[None]:
     """Within it the statistics leave out this rank's images."""
     for norm in norms:
         norm.counted = False

@@ -17,7 +17,7 @@ from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from tuner.errors import Fault, SpecError
-from tuner.trial.torch_compat import eager
+from tuner.trial.torch_compat import build_eager_class
 from tuner.vision.norms import NORMS
 from tuner.vision.recipe import MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
 from tuner.vision.settings import ClassifierSettings
@@ -26,11 +26,11 @@ Group = dict[str, Any]
 _FIRST = 0.2
 _PEAK = 0.25
 _LAST = 0.05  # of triangular: first rate, position of the peak, last rate
-_NUMBERED = re.compile(r"([^.]+\.)*?[^.]*\d(\.\d+|\.[^.]*layer\d+)*(?=\.)")  # see `_layer_of`
+_NUMBERED = re.compile(r"([^.]+\.)*?[^.]*\d(\.\d+|\.[^.]*layer\d+)*(?=\.)")  # see `_parse_layer`
 _FILTERED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
-def hidden_weights(model: nn.Module) -> frozenset[str]:
+def find_hidden_weights(model: nn.Module) -> frozenset[str]:
     """The names of the weights of all convolutions and linear layers but the first and the last."""
     weighted = [
         (name, layer)
@@ -88,12 +88,12 @@ def build_optimizer(
     AdamW has `momentum` as its beta1. "sgdw" divides the decay by `lr`, so that either setting
     leaves the other's effect as it is (after Loshchilov & Hutter 2019, section 3). "muon" does the
     same, and is "sgdw" for all but the weights of hidden layers. `frozen` names parameters that may
-    train later. To be built and used within `torch_compat.without_compiler`, unless
+    train later. To be built and used within `torch_compat.bypass_compiler`, unless
     `settings.compile`. Raises SpecError if "muon" has nothing to train.
     """
     momentum = settings.momentum
     weight_decay = settings.weight_decay
-    others, filters = _groups(settings, model, frozen)
+    others, filters = _build_groups(settings, model, frozen)
     nesterov = settings.optimizer != "adamw" and momentum > 0
     own: dict[str, Any] = {"momentum": momentum, "nesterov": nesterov}
     kind: Any = SGD
@@ -105,7 +105,7 @@ def build_optimizer(
             group.setdefault("weight_decay", weight_decay / group["lr"])
     fused = all(p.is_floating_point() for p in model.parameters())  # complex ones are refused
     kinds = [kind, torch.optim.Muon] if settings.optimizer == "muon" else [kind]
-    first, *muon = kinds if settings.compile else map(eager, kinds)
+    first, *muon = kinds if settings.compile else map(build_eager_class, kinds)
     sgd: Optimizer = first(others, lr=settings.lr, weight_decay=weight_decay, fused=fused, **own)
     if nesterov:
         sgd.register_step_pre_hook(_begin_momentum)
@@ -135,13 +135,13 @@ def _begin_momentum(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
                 optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
 
-def _groups(
+def _build_groups(
     settings: ClassifierSettings, model: nn.Module, frozen: Collection[str]
 ) -> tuple[list[Group], list[Group]]:
     """Groups of one rate, one decay, and one epoch from which they train; Muon's come second."""
-    undecayed = frozenset() if settings.decay_norms_and_biases else norms_and_biases(model)
-    hidden = hidden_weights(model) if settings.optimizer == "muon" else frozenset()
-    depths = depths_below_head(model) if settings.layer_decay < 1 else {}
+    undecayed = frozenset() if settings.decay_norms_and_biases else find_norms_and_biases(model)
+    hidden = find_hidden_weights(model) if settings.optimizer == "muon" else frozenset()
+    depths = count_layer_depths(model) if settings.layer_decay < 1 else {}
     groups: dict[tuple[bool, int, bool, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         kind = name in hidden, depths.get(name, 0), name in undecayed, name in frozen
@@ -156,7 +156,7 @@ def _groups(
     return both
 
 
-def depths_below_head(model: nn.Module) -> dict[str, int]:
+def count_layer_depths(model: nn.Module) -> dict[str, int]:
     """The number of layers between each parameter and the output; 0 for the head.
 
     A layer is a numbered part of the network, such as `layer1.0` or `blocks.11`, or a module with
@@ -164,32 +164,32 @@ def depths_below_head(model: nn.Module) -> dict[str, int]:
     Howard & Ruder 2018, "Universal Language Model Fine-tuning", section 3.2.
     """
     parameters = dict(model.named_parameters())
-    weighted = {_layer_of(name) for name, p in parameters.items() if p.ndim > 1}
+    weighted = {_parse_layer(name) for name, p in parameters.items() if p.ndim > 1}
     numbers: dict[str, int] = {}
     number = 0
     for name in parameters:
-        layer = _layer_of(name)
+        layer = _parse_layer(name)
         if layer not in numbers and layer in weighted:
             number += 1
         numbers.setdefault(layer, number)
-    return {name: number - numbers[_layer_of(name)] for name in parameters}
+    return {name: number - numbers[_parse_layer(name)] for name in parameters}
 
 
-def _layer_of(parameter: str) -> str:
+def _parse_layer(parameter: str) -> str:
     """The module of a parameter up to its first number, and the numbers that follow it.
 
     A block's number may be followed by that of a layer within it, as in densenets.
 
-    >>> [_layer_of(n) for n in ("layer1.0.conv1.weight", "conv1.weight", "encoder.layers.2.a.b")]
+    >>> [_parse_layer(n) for n in ("layer1.0.conv1.weight", "conv1.weight", "encoder.layers.2.a.b")]
     ['layer1.0', 'conv1', 'encoder.layers.2']
-    >>> [_layer_of(n) for n in ("block1.denselayer2.conv1.weight", "encoder.ln.weight")]
+    >>> [_parse_layer(n) for n in ("block1.denselayer2.conv1.weight", "encoder.ln.weight")]
     ['block1.denselayer2', 'encoder.ln']
     """
     numbered = _NUMBERED.match(parameter)
     return numbered[0] if numbered else parameter.rpartition(".")[0]
 
 
-def norms_and_biases(model: nn.Module) -> frozenset[str]:
+def find_norms_and_biases(model: nn.Module) -> frozenset[str]:
     """The names of norms' parameters and other vectors: He et al. 2019, "Bag of Tricks", 3.1."""
     return frozenset(
         f"{name}.{own}" if name else own
@@ -206,7 +206,7 @@ class LRSchedule:
         self._optimizer = optimizer
         self._last = steps - 1
         self._largest = [group["lr"] for group in optimizer.param_groups]
-        self._share = _share_of_lr(settings, steps)
+        self._share = _build_schedule(settings, steps)
 
     def apply(self, step: int) -> float:
         """Set the rates of a step, from 0; returns the first group's. Beyond the end they stay."""
@@ -217,7 +217,7 @@ class LRSchedule:
         return float(groups[0]["lr"])
 
 
-def _share_of_lr(settings: ClassifierSettings, steps: int) -> Callable[[int], float]:
+def _build_schedule(settings: ClassifierSettings, steps: int) -> Callable[[int], float]:
     warmup = 0
     if settings.warmup_epochs:
         warmup = max(1, round(settings.warmup_epochs * steps / settings.epochs))
@@ -227,17 +227,17 @@ def _share_of_lr(settings: ClassifierSettings, steps: int) -> Callable[[int], fl
     if settings.lr_schedule == "triangular":
         peak = warmup / max(steps - 1, 1) or _PEAK
         return partial(_triangular, steps=steps, peak=peak)
-    share: Callable[[int], float] = partial(_stepped, falls=(), by=1.0)  # constant
+    share: Callable[[int], float] = partial(_decay_stepwise, falls=(), by=1.0)  # constant
     if settings.lr_schedule == "cosine":
         share = partial(_cosine, start=warmup, end=steps)
     elif settings.lr_schedule == "step":
         epochs = settings.lr_steps or [part * settings.epochs for part in STEPS]
         falls = [round(epoch * steps / settings.epochs) for epoch in epochs]
-        share = partial(_stepped, falls=falls, by=settings.lr_step_factor or STEP_FACTOR)
-    return partial(_warmed_up, warmup=warmup, then=share)
+        share = partial(_decay_stepwise, falls=falls, by=settings.lr_step_factor or STEP_FACTOR)
+    return partial(_warm_up, warmup=warmup, then=share)
 
 
-def _warmed_up(step: int, *, warmup: int, then: Callable[[int], float]) -> float:
+def _warm_up(step: int, *, warmup: int, then: Callable[[int], float]) -> float:
     """Linear up to the rate of `then` in `warmup` steps: Goyal et al. 2017, section 2.2."""
     return (step + 1) / (warmup + 1) * then(warmup) if step < warmup else then(step)
 
@@ -254,7 +254,7 @@ def _one_cycle(step: int, *, peak: float, last: int) -> float:
     return 4e-6 + (1 - 4e-6) * _cosine(step, start=peak, end=last)
 
 
-def _stepped(step: int, *, falls: Sequence[int], by: float) -> float:
+def _decay_stepwise(step: int, *, falls: Sequence[int], by: float) -> float:
     """`by` to the power of the number of past `falls`: He et al. 2016, section 4.2."""
     return by ** sum(fall <= step for fall in falls)
 

@@ -11,18 +11,23 @@ from typing import Any, NamedTuple
 
 from tuner.errors import SpecError
 from tuner.experiment.results.statistics import UNEVEN
-from tuner.spec.plan import gpus_here
-from tuner.spec.quotas import usable_cpus
+from tuner.spec.plan import count_local_gpus
+from tuner.spec.quotas import count_usable_cpus
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Domain
 from tuner.spec.space.parsing import parse_domain
 from tuner.spec.space.spaces import has_value
 from tuner.vision import catalog
 from tuner.vision.datasets._dataset import DatasetInfo
-from tuner.vision.settings import ClassifierSettings, stats_of_weights
+from tuner.vision.settings import ClassifierSettings, find_weight_stats
 from tuner.vision.sources._decoded import CONSTANT
-from tuner.vision.weights import export_config, exported_stats, timm_files, weights_named
-from tuner.wording import amount_of, some_of
+from tuner.vision.weights import (
+    find_timm_files,
+    find_weights,
+    read_export_config,
+    read_exported_stats,
+)
+from tuner.wording import format_amount, summarize_names
 
 _FLAT = 0.02  # of 1: the standard deviation of pixels in which hardly anything is to be seen
 _SHOWN = 5  # classes or images that a message lists
@@ -86,7 +91,7 @@ _STEPWISE = {
 _OF_STEPS = {"optimizer", "lr", "lr_schedule", "momentum", "layer_decay", "mixup", "fit_head"}
 
 
-def outline_of(info: DatasetInfo) -> dict[str, Any]:
+def describe_dataset(info: DatasetInfo) -> dict[str, Any]:
     """What a plan says of images: {title, images, shape, classes, bits, skipped}.
 
     images: of each split. classes: how many images each has, where they have been counted, else
@@ -104,7 +109,7 @@ def outline_of(info: DatasetInfo) -> dict[str, Any]:
     }
 
 
-def doubts(info: DatasetInfo) -> Iterator[str]:
+def find_doubts(info: DatasetInfo) -> Iterator[str]:
     """What makes measures on these images doubtful, in words."""
     stds = [0.0 if std == CONSTANT else std for std in info.std]
     if stds and max(stds) < _FLAT:
@@ -113,8 +118,8 @@ def doubts(info: DatasetInfo) -> Iterator[str]:
             "if a few pixels of files of 16 bits are far brighter, set training.image_bits"
         )
     if info.skipped:
-        count = amount_of(len(info.skipped), "image")
-        yield f"{count} skipped that cannot be read: {some_of(info.skipped, _SHOWN)}"
+        count = format_amount(len(info.skipped), "image")
+        yield f"{count} skipped that cannot be read: {summarize_names(info.skipped, _SHOWN)}"
     if info.unmeasured:
         more = ", ..." if len(info.unmeasured) > _SHOWN else ""
         yield (
@@ -122,16 +127,16 @@ def doubts(info: DatasetInfo) -> Iterator[str]:
             f"of them: {', '.join(info.unmeasured[:_SHOWN])}{more}"
         )
     if info.copies:
-        count = amount_of(info.copies, "image")
+        count = format_amount(info.copies, "image")
         yield (
             f"{count} of the validation or test split are exact copies of images of another "
             "split: measures on these flatter"
         )
     if info.relabelled:
-        count = amount_of(len(info.relabelled), "image")
+        count = format_amount(len(info.relabelled), "image")
         yield (
             f"{count} with a copy of another label, so one of the labels is wrong: "
-            f"{some_of(info.relabelled, _SHOWN)}"
+            f"{summarize_names(info.relabelled, _SHOWN)}"
         )
     if info.class_counts and max(info.class_counts) > UNEVEN * min(info.class_counts):
         most, least = (
@@ -144,13 +149,13 @@ def doubts(info: DatasetInfo) -> Iterator[str]:
         )
 
 
-def from_scratch_hint(info: DatasetInfo, settings: ClassifierSettings) -> str | None:
+def suggest_weights(info: DatasetInfo, settings: ClassifierSettings) -> str | None:
     """How to get pretrained weights, for photos that train without any on this machine."""
-    weights = weights_named(_PACKAGED)
+    weights = find_weights(_PACKAGED)
     is_small = info.image_size <= _SMALL
     if is_small or settings.begins_with_weights or catalog.is_own_network(settings.model):
         return None
-    if best_model("cpu"):
+    if choose_pretrained_model("cpu"):
         return None
     return (
         "training starts from random weights, as no pretrained ones are on this machine; "
@@ -159,13 +164,13 @@ def from_scratch_hint(info: DatasetInfo, settings: ClassifierSettings) -> str | 
     )
 
 
-def unknown_stats_hint(settings: ClassifierSettings) -> str | None:
+def suggest_pixel_stats(settings: ClassifierSettings) -> str | None:
     """Which mean and std pixels get for a file of weights that does not say its own, or None."""
     source = settings.start_from
-    if source is None or settings.pixel_stats != "auto" or exported_stats(source):
+    if source is None or settings.pixel_stats != "auto" or read_exported_stats(source):
         return None
     whose = "those of the data"
-    if stats_of_weights(settings):
+    if find_weight_stats(settings):
         whose = f"those of the pretrained weights of {settings.model}"
     return (
         f"{source} does not say by which mean and std its pixels were normalised, so {whose} are "
@@ -173,12 +178,12 @@ def unknown_stats_hint(settings: ClassifierSettings) -> str | None:
     )
 
 
-def best_model(device: str, images: int = 0) -> str | None:
+def choose_pretrained_model(device: str, images: int = 0) -> str | None:
     """The model to fine-tune first by the weights that are here, or None.
 
     device: "cpu" or "gpu". images: how many train; many train a faster network on a CPU.
     """
-    cached = timm_files()
+    cached = find_timm_files()
     for name in _BEST["cpu, many" if device == "cpu" and images >= _MANY else device]:
         variants = [each for each in cached if each.partition(".")[0] == _TIMMS.get(name, name)]
         for model in (f"torchvision:{name}", *(f"timm:{each}" for each in variants)):
@@ -187,7 +192,7 @@ def best_model(device: str, images: int = 0) -> str | None:
     return _PACKAGED if catalog.has_weights(_PACKAGED) else None
 
 
-def default_experiment(
+def build_default_experiment(
     dataset: str,
     directory: Path,
     training: Mapping[str, Any],
@@ -208,16 +213,16 @@ def default_experiment(
         dataset = f"folder:{os.path.abspath(directory / Path(path).expanduser())}"
     choice = catalog.DataChoice(dataset)
     try:
-        info = catalog.describe(choice) or catalog.dataset_info(choice)
+        info = catalog.describe(choice) or catalog.load_dataset_info(choice)
     except FaultsError as error:
-        faults = [fault.under("training.dataset") for fault in error.faults]
+        faults = [fault.add_prefix("training.dataset") for fault in error.faults]
         raise SpecError(faults, dataset) from error
-    gpus = gpus_here()
+    gpus = count_local_gpus()
     batch_size = min(_BATCH, max(1, info.train // 2))
-    models = _networks(space)
+    models = _list_networks(space)
     network = space.get("model") or training.get("model")
     named = models or ([network] if network else [])
-    start = _start(info, training, "gpu" if gpus else "cpu", named)
+    start = _choose_start_settings(info, training, "gpu" if gpus else "cpu", named)
     search = _SCRATCH
     given = {*training, *space}
     settings = {"batch_size": batch_size, **_STEPWISE}
@@ -231,9 +236,11 @@ def default_experiment(
             if is_packaged and not gpus:
                 time_s = float(budget_s) if isinstance(budget_s, int | float) else _BUDGET_S
                 has_wider = not network and catalog.has_weights(_SIDE_BY_SIDE)
-                heads = _affordable(info, time_s, training.get("image_size"), has_wider=has_wider)
+                heads = _choose_head_plan(
+                    info, time_s, training.get("image_size"), has_wider=has_wider
+                )
             start["image_size"] = heads.image_size
-            search = _heads(start["model"], heads)
+            search = _build_head_search(start["model"], heads)
             settings = {"batch_size": batch_size, "train_layers": "head", "optimizer": "lbfgs"}
             if heads.crops:
                 settings["crop_scale"] = 0.4
@@ -248,18 +255,18 @@ def default_experiment(
         given.add("train_layers")
         firsts = tuple(point for point in firsts if point.get("train_layers") != "head")
     points = [
-        {**_kept(point, given, space), **({"model": model} if models else {})}
+        {**_filter_point(point, given, space), **({"model": model} if models else {})}
         for point in firsts
         for model in models or [None]
     ]
     constants = {
         "dataset": dataset,
-        **(start or {**_from_scratch(info, network), **_REGULARISED}),
+        **(start or {**_choose_scratch_settings(info, network), **_REGULARISED}),
         **settings,
     }
     fixed = constants.keys() - search.space.keys() - (space.keys() - {"dataset"})
     return {
-        "name": catalog.short_name(dataset),
+        "name": catalog.shorten_name(dataset),
         "training": {name: value for name, value in constants.items() if name in fixed},
         "search": {
             "strategy": search.strategy,
@@ -281,23 +288,25 @@ def default_experiment(
     }
 
 
-def _networks(space: Mapping[str, Any]) -> list[Any]:
+def _list_networks(space: Mapping[str, Any]) -> list[Any]:
     """The networks that the user searches over."""
-    domain = _domain(space.get("model"))
+    domain = _read_domain(space.get("model"))
     return [*domain.values] if isinstance(domain, Choice) else []
 
 
-def _kept(point: Mapping[str, Any], given: Set[str], space: Mapping[str, Any]) -> dict[str, Any]:
+def _filter_point(
+    point: Mapping[str, Any], given: Set[str], space: Mapping[str, Any]
+) -> dict[str, Any]:
     """The values of a first config that the user has not `given`, or that their domains contain."""
 
     def is_kept(name: str, value: Any) -> bool:
-        domain = _domain(space.get(name))
+        domain = _read_domain(space.get(name))
         return name not in given or (domain is not None and has_value(domain, value))
 
     return {name: value for name, value in point.items() if is_kept(name, value)}
 
 
-def _domain(text: object) -> Domain | None:
+def _read_domain(text: object) -> Domain | None:
     """The domain that the user gives as text; None for a constant, or for what the spec refuses."""
     with suppress(FaultsError):
         return parse_domain(text) if isinstance(text, str) else None
@@ -375,7 +384,7 @@ class _HeadPlan(NamedTuple):
     is_wide: bool = False
 
 
-def _heads(model: object, plan: _HeadPlan) -> _Search:
+def _build_head_search(model: object, plan: _HeadPlan) -> _Search:
     """The search of heads of `model`, the fastest first.
 
     Features without crops, and of one network, take less time. Of a network that can show its head
@@ -388,7 +397,7 @@ def _heads(model: object, plan: _HeadPlan) -> _Search:
         first, upright, *others = ({**point, "crops_per_image": 0} for point in points)
         cropped = ({**point, "crops_per_image": plan.crops} for point in (first, *others))
         points = [first, upright, *cropped]
-    if "levels" in catalog.model_info(str(model)).defaults:
+    if "levels" in catalog.find_model_info(str(model)).defaults:
         space["levels"] = "choice([True, False])"
         points = [{**point, "levels": True} for point in points]
         points.append({**points[0], "levels": False})
@@ -399,7 +408,9 @@ def _heads(model: object, plan: _HeadPlan) -> _Search:
     return _HEADS._replace(space=space, points=tuple(points))
 
 
-def _affordable(info: DatasetInfo, budget_s: float, given: object, *, has_wider: bool) -> _HeadPlan:
+def _choose_head_plan(
+    info: DatasetInfo, budget_s: float, given: object, *, has_wider: bool
+) -> _HeadPlan:
     """The pixels, the networks and the crops of an image whose features take their shares of time.
 
     given: the pixels that the user sets, if any. has_wider: whether larger networks are here.
@@ -407,20 +418,20 @@ def _affordable(info: DatasetInfo, budget_s: float, given: object, *, has_wider:
     images = info.train + info.validation + info.test
     sizes = (given,) if isinstance(given, int) else _HEAD_SIZES
 
-    def pass_s(size: int) -> float:
-        return images * size**2 * _PIXEL_S / usable_cpus()
+    def estimate_pass_s(size: int) -> float:
+        return images * size**2 * _PIXEL_S / count_usable_cpus()
 
-    fast = (size for size in sizes if _VIEWS * pass_s(size) <= _SIZE_SHARE * budget_s)
+    fast = (size for size in sizes if _VIEWS * estimate_pass_s(size) <= _SIZE_SHARE * budget_s)
     size = next(fast, sizes[-1])
     is_wide = has_wider and _WIDE * images * _VIEWS <= _MOST_ROWS
-    is_wide = is_wide and _WIDE * _VIEWS * pass_s(size) <= _WIDE_SHARE * budget_s
+    is_wide = is_wide and _WIDE * _VIEWS * estimate_pass_s(size) <= _WIDE_SHARE * budget_s
     cost = _WIDE if is_wide else 1.0
     most = min(_MOST_CROPS, int(_MOST_ROWS / images / cost) - _VIEWS)
-    views = int(_CROPS_SHARE * budget_s / (cost * pass_s(size)))
+    views = int(_CROPS_SHARE * budget_s / (cost * estimate_pass_s(size)))
     return _HeadPlan(size, max(0, min(most, views - _VIEWS)), is_wide)
 
 
-def _from_scratch(info: DatasetInfo, network: object = None) -> dict[str, Any]:
+def _choose_scratch_settings(info: DatasetInfo, network: object = None) -> dict[str, Any]:
     """The size, and a network that fits it. network: the user's, or their domain of networks."""
     size = min(info.image_size, _SIZE)
     if size > _SMALL:
@@ -429,7 +440,7 @@ def _from_scratch(info: DatasetInfo, network: object = None) -> dict[str, Any]:
     return {"image_size": size, "model": "cnn", **width}
 
 
-def _start(
+def _choose_start_settings(
     info: DatasetInfo, training: Mapping[str, Any], device: str, models: Sequence[object]
 ) -> dict[str, Any] | None:
     """The settings that begin with pretrained weights, or None if there are none to use.
@@ -439,9 +450,9 @@ def _start(
     recipe = {"fit_head": True, "flip": True, "test_time_flip": True, "weight_decay": 0.05}
     size = _TUNED_SIZE[device]
     if source := training.get("start_from"):
-        exported = (export_config(str(source)) or {}).get("model") or {}
+        exported = (read_export_config(str(source)) or {}).get("model") or {}
         named = exported.get("name") or next(iter(models), None)
-        scratch = _from_scratch(info, named)
+        scratch = _choose_scratch_settings(info, named)
         known = {"model": named, "image_size": exported.get("image_size")}
         if not exported and named and str(named) not in _SMALL_NETWORKS:
             known["image_size"] = size
@@ -449,7 +460,7 @@ def _start(
         return {**scratch, **settings, **exported.get("settings", {}), **recipe}
     if training.get("pretrained") is False or info.image_size <= _SMALL:
         return None
-    models = models or [best_model(device, info.train)]
+    models = models or [choose_pretrained_model(device, info.train)]
     are_here = all(isinstance(model, str) and catalog.has_weights(model) for model in models)
     if not (training.get("pretrained") or are_here):
         return None

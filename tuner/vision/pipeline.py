@@ -19,22 +19,22 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.optim import Optimizer
 
-from tuner.trial.state import host_copy
+from tuner.trial.state import copy_to_host
 from tuner.vision.epochs import Epoch, Shard
-from tuner.vision.replica import Setup, evaluation_batch, gradients_of
+from tuner.vision.replica import Setup, choose_evaluation_batch, list_gradients
 
 PARTS_PER_STAGE = 4  # micro-batches at once: with more, stages idle less, but parts are smaller
 
 Context = Callable[[], AbstractContextManager[None]]
 
 
-def layers_of(model: nn.Module) -> list[nn.Module]:
+def list_layers(model: nn.Module) -> list[nn.Module]:
     """The layers of `model`, an nn.Sequential, flattened."""
     parts = model.children() if isinstance(model, nn.Sequential) else ()
-    return [layer for part in parts for layer in layers_of(part) or [part]]
+    return [layer for part in parts for layer in list_layers(part) or [part]]
 
 
-def cuts(costs: Sequence[float], stages: int) -> list[range]:
+def split_costs(costs: Sequence[float], stages: int) -> list[range]:
     """`stages` consecutive ranges of positions in `costs`, of the least maximal cost."""
     inner = combinations(range(1, len(costs)), stages - 1)  # at most some thousand
     every = ((0, *bounds, len(costs)) for bounds in inner)
@@ -42,7 +42,7 @@ def cuts(costs: Sequence[float], stages: int) -> list[range]:
     return [range(*pair) for pair in pairwise(best)]
 
 
-def micro_batches(count: int, most: int) -> int:
+def count_micro_batches(count: int, most: int) -> int:
     """The largest number of equal parts of `count` images, at most `most`."""
     return next(parts for parts in range(min(count, most), 0, -1) if count % parts == 0)
 
@@ -65,15 +65,17 @@ class Stage:
         size = setup.settings.batch_size
         self._most = PARTS_PER_STAGE * stages
         self._is_last = rank == stages - 1
-        layers = layers_of(self._model)
+        layers = list_layers(self._model)
         costs = [1 + sum(p.numel() for p in layer.parameters()) for layer in layers]
-        positions = cuts(costs, stages)[rank]
+        positions = split_costs(costs, stages)[rank]
         part = nn.Sequential(*(layers[position] for position in positions))
-        self._layers = _Layers(part.to(self._ranks.device), setup.precision.forward)
-        self._owned = set(map(id, _tensors(self._layers)))
+        self._layers = _Layers(part.to(self._ranks.device), setup.precision.apply_autocast)
+        self._owned = set(map(id, _list_tensors(self._layers)))
         self._schedules: dict[tuple[int, bool], ScheduleGPipe] = {}
-        self.micro_batch_size = size // micro_batches(size, self._most)
-        self.evaluation_batch = evaluation_batch(self._ranks.device, setup.batcher.image_size)
+        self.micro_batch_size = size // count_micro_batches(size, self._most)
+        self.evaluation_batch = choose_evaluation_batch(
+            self._ranks.device, setup.batcher.image_size
+        )
         self.share: dict[str, int] = {}  # the arguments that make `shards` this rank's: all images
 
     def train(self, optimizer: Optimizer) -> None:
@@ -85,72 +87,74 @@ class Stage:
     def backward(self, epoch: Epoch, shard: Shard) -> Tensor:
         """Leave the gradients of the mean loss of a batch; the sum of the loss on the last rank."""
         self._model.zero_grad()
-        x_NCHW, targets = self._batcher.training_batch(epoch, shard.positions)
+        x_NCHW, targets = self._batcher.build_training_batch(epoch, shard.positions)
         means: list[Tensor] = []
         wanted: dict[str, Any] = {"target": targets, "losses": means} if self._is_last else {}
-        schedule = self._schedule(len(targets), training=True)
-        schedule.step(*self._input(x_NCHW), return_outputs=False, **wanted)
+        schedule = self._build_schedule(len(targets), training=True)
+        schedule.step(*self._select_input(x_NCHW), return_outputs=False, **wanted)
         total = torch.zeros((), dtype=torch.float64, device=self._ranks.device)
         for mean in means:
             total += mean.detach()
         return total * len(targets)
 
-    def logits(self, rows_N: Tensor) -> Tensor | None:
+    def compute_logits(self, rows_N: Tensor) -> Tensor | None:
         """logits_NK of the images `rows_N` on the last rank; None elsewhere."""
-        x_NCHW, _ = self._batcher.batch(rows_N)
-        schedule = self._schedule(len(rows_N), training=False)
-        views = [schedule.step(*self._input(view)) for view in self._loss.views(x_NCHW)]
-        return self._loss.averaged(views) if self._is_last else None
+        x_NCHW, _ = self._batcher.build_batch(rows_N)
+        schedule = self._build_schedule(len(rows_N), training=False)
+        views = [
+            schedule.step(*self._select_input(view)) for view in self._loss.build_views(x_NCHW)
+        ]
+        return self._loss.average_views(views) if self._is_last else None
 
-    def tensors(self) -> list[Tensor]:
+    def list_tensors(self) -> list[Tensor]:
         """The parameters and buffers of this rank's stage."""
-        return [tensor for tensor in _tensors(self._model) if id(tensor) in self._owned]
+        return [tensor for tensor in _list_tensors(self._model) if id(tensor) in self._owned]
 
-    def gradient_norm(self) -> Tensor:
+    def compute_gradient_norm(self) -> Tensor:
         """The norm of the gradients of all stages, as one vector."""
-        own = nn.utils.get_total_norm(gradients_of(self._model.parameters()))
-        (squares,) = self._ranks.reduced([own.item() ** 2])
+        own = nn.utils.get_total_norm(list_gradients(self._model.parameters()))
+        (squares,) = self._ranks.reduce([own.item() ** 2])
         return torch.tensor(squares**0.5, dtype=own.dtype, device=own.device)
 
-    def weights(self) -> dict[str, Any]:
+    def copy_weights(self) -> dict[str, Any]:
         """Copies, on the CPU and on every rank, of all stages' parameters and buffers by name."""
         tensors = self._model.state_dict(keep_vars=True)
-        copies = _gathered({n: t for n, t in tensors.items() if id(t) in self._owned})
+        copies = _gather_items({n: t for n, t in tensors.items() if id(t) in self._owned})
         return {name: copies[name] for name in tensors}
 
-    def state(self, optimizer: Optimizer) -> dict[str, Any]:
+    def build_state(self, optimizer: Optimizer) -> dict[str, Any]:
         """The training state, on the CPU and on every rank, as one process would save it."""
         state = optimizer.state_dict()
         numbered = enumerate(p for group in optimizer.param_groups for p in group["params"])
         own = {number for number, parameter in numbered if id(parameter) in self._owned}
-        moments = _gathered({n: state["state"][n] for n in own if n in state["state"]})
+        moments = _gather_items({n: state["state"][n] for n in own if n in state["state"]})
         return {
-            "model": self.weights(),
-            "optimizer": {**host_copy(state), "state": {n: moments[n] for n in sorted(moments)}},
+            "model": self.copy_weights(),
+            "optimizer": {**copy_to_host(state), "state": {n: moments[n] for n in sorted(moments)}},
         }
 
     def load(self, state: dict[str, Any]) -> None:
         """Nothing in a state belongs to a stage alone."""
 
-    def _input(self, x_NCHW: Tensor) -> tuple[Tensor, ...]:
+    def _select_input(self, x_NCHW: Tensor) -> tuple[Tensor, ...]:
         # Some versions of torch refuse other strides than the first batch had, as a crop's are
         return (x_NCHW.clone(),) if self._ranks.rank == 0 else ()
 
-    def _schedule(self, count: int, *, training: bool) -> ScheduleGPipe:
+    def _build_schedule(self, count: int, *, training: bool) -> ScheduleGPipe:
         # A schedule fixes the shapes that it sends, so every size of batch needs its own
         key = count, training
         if key not in self._schedules:
 
-            def mean(logits_NK: Tensor, targets: Tensor) -> Tensor:
-                return self._loss.training(logits_NK, targets) / count
+            def compute_mean_loss(logits_NK: Tensor, targets: Tensor) -> Tensor:
+                return self._loss.compute_training_loss(logits_NK, targets) / count
 
             rank = self._ranks.rank
             stages = self._ranks.world_size
             device = self._ranks.device
             self._schedules[key] = ScheduleGPipe(
                 PipelineStage(self._layers, rank, stages, device),
-                micro_batches(count, self._most),
-                loss_fn=mean if training else None,
+                count_micro_batches(count, self._most),
+                loss_fn=compute_mean_loss if training else None,
                 scale_grads=False,
             )
         return self._schedules[key]
@@ -182,12 +186,12 @@ class _ContiguousBack(torch.autograd.Function):
         return gradient.contiguous()
 
 
-def _tensors(module: nn.Module) -> list[Any]:
+def _list_tensors(module: nn.Module) -> list[Any]:
     return [*module.parameters(), *module.buffers()]
 
 
-def _gathered(own: dict[Any, Any]) -> dict[Any, Any]:
+def _gather_items(own: dict[Any, Any]) -> dict[Any, Any]:
     """The items of every rank, copied to the CPU."""
     of_all: list[dict[Any, Any]] = [{} for _ in range(dist.get_world_size())]
-    dist.all_gather_object(of_all, host_copy(own))
+    dist.all_gather_object(of_all, copy_to_host(own))
     return {name: value for items in of_all for name, value in items.items()}

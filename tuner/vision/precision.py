@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tuner.trial.torch_compat import computing, cpu_computes_in
+from tuner.trial.torch_compat import find_cpu_precisions, set_numerics
 from tuner.vision.settings import ClassifierSettings
 
 _IN_STATE = "precision"
@@ -45,39 +45,39 @@ class Precision:
             return "bf16" if self.autocast == torch.bfloat16 else "fp16"
         return "tf32" if self.tf32 else "float32"
 
-    def described(self) -> dict[str, str]:
+    def describe_state(self) -> dict[str, str]:
         """The entries of a state; none for float32."""
         return {_IN_STATE: self.name} if self.name != "float32" else {}
 
-    def applied(self) -> AbstractContextManager[None]:
+    def apply(self) -> AbstractContextManager[None]:
         """The context of all computations of the trial; the process's settings are restored."""
-        return computing(tf32=self.tf32, tries_convolutions=self.kind == "cuda")
+        return set_numerics(tf32=self.tf32, tries_convolutions=self.kind == "cuda")
 
-    def forward(self) -> AbstractContextManager[None]:
+    def apply_autocast(self) -> AbstractContextManager[None]:
         """The context of a forward pass and its loss."""
         return torch.autocast(self.kind, self.autocast, enabled=self.autocast is not None)
 
 
-def hardware(device: torch.device) -> Hardware:
+def detect_hardware(device: torch.device) -> Hardware:
     if device.type == "cuda":
         capability = torch.cuda.get_device_capability(device)
         return Hardware("cuda", bf16=capability >= (8, 0), fp16=capability >= (7, 0))
-    bf16, fp16 = cpu_computes_in()
+    bf16, fp16 = find_cpu_precisions()
     return Hardware(device.type, bf16=bf16, fp16=fp16)
 
 
-def precision_for(
+def choose_precision(
     settings: ClassifierSettings, device: torch.device, *, split: int = 1
 ) -> Precision:
     """The precision of a trial of these settings, as one of `split` stages."""
     setting = "float32" if settings.dtype == "float64" else settings.precision
-    precision = choose(setting, hardware(device))
+    precision = resolve_precision(setting, detect_hardware(device))
     if split > 1 and precision.scaled:  # each stage would detect only its own overflows
-        return choose("float32", hardware(device))
+        return resolve_precision("float32", detect_hardware(device))
     return precision
 
 
-def dtype_of(settings: ClassifierSettings) -> torch.dtype:
+def choose_dtype(settings: ClassifierSettings) -> torch.dtype:
     """The dtype of the weights."""
     return torch.float64 if settings.dtype == "float64" else torch.float32
 
@@ -92,12 +92,12 @@ def cast_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     return model
 
 
-def trained_in(state: Mapping[str, Any], device: torch.device) -> Precision:
-    """The precision of a state's training, or the fallback of `choose`."""
-    return choose(state.get(_IN_STATE, "float32"), hardware(device))
+def read_precision(state: Mapping[str, Any], device: torch.device) -> Precision:
+    """The precision of a state's training, or the fallback of `resolve_precision`."""
+    return resolve_precision(state.get(_IN_STATE, "float32"), detect_hardware(device))
 
 
-def choose(setting: str, has: Hardware) -> Precision:
+def resolve_precision(setting: str, has: Hardware) -> Precision:
     """The precision of a setting on a device; "auto" is the fastest that trains as well.
 
     On a CPU "auto" is float32, so that a search gives the same on every machine. A precision that

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from tuner.errors import Fault
-from tuner.spec.settings import FaultsError, Settings, known_names
+from tuner.spec.settings import FaultsError, Settings, parse_names
 
 # Each is reported, of both splits, where the setting `metrics` names it
 OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
@@ -25,7 +25,7 @@ UpToOne = Annotated[float, Field(gt=0, le=1)]  # and above 0
 Alpha = Annotated[float, Field(ge=0, le=MOST_ALPHA)]  # of a Beta distribution; 0 for none
 
 
-def _numbers(raw: object) -> tuple[float, ...] | None:
+def _parse_numbers(raw: object) -> tuple[float, ...] | None:
     """The numbers of a list without negative ones, or None."""
     if not isinstance(raw, list | tuple) or not raw:
         return None
@@ -33,19 +33,19 @@ def _numbers(raw: object) -> tuple[float, ...] | None:
     return tuple(raw) if sound and all(0 <= n < math.inf for n in raw) else None
 
 
-def _lr_steps(raw: object) -> object:
+def _parse_lr_steps(raw: object) -> object:
     if raw is None:
         return None
-    steps = _numbers([raw] if isinstance(raw, int | float) else raw)
+    steps = _parse_numbers([raw] if isinstance(raw, int | float) else raw)
     if not steps or steps[0] == 0 or any(later <= earlier for earlier, later in pairwise(steps)):
         raise FaultsError(Fault("", "must be epochs above 0, each above the one before it", raw))
     return steps
 
 
-def _class_weights(raw: object) -> object:
+def _parse_class_weights(raw: object) -> object:
     if raw is None or raw == "balanced":
         return raw
-    weights = _numbers(raw)
+    weights = _parse_numbers(raw)
     if not weights or not any(weights):
         rule = "must be 'balanced' or a list of numbers, none below 0 and not all 0"
         raise FaultsError(Fault("", rule, raw))
@@ -89,7 +89,7 @@ class RecipeSettings(Augmentation):
         0.0,
         description="epochs in which the rate first rises to lr; 0 for as many as lr_schedule has",
     )
-    lr_steps: Annotated[tuple[float, ...] | None, BeforeValidator(_lr_steps)] = Field(
+    lr_steps: Annotated[tuple[float, ...] | None, BeforeValidator(_parse_lr_steps)] = Field(
         None,
         description="for lr_schedule step: the epochs after which the rate falls; default half "
         "and three quarters of all epochs",
@@ -119,14 +119,14 @@ class RecipeSettings(Augmentation):
         "0 for none",
     )
     class_weights: Annotated[
-        Literal["balanced"] | tuple[float, ...] | None, BeforeValidator(_class_weights)
+        Literal["balanced"] | tuple[float, ...] | None, BeforeValidator(_parse_class_weights)
     ] = Field(
         None,
         description="weights of the classes in the loss: balanced, or a list with one for each "
         "class",
     )
     metrics: Annotated[
-        tuple[str, ...], BeforeValidator(lambda raw: known_names(raw, OPTIONAL_METRICS, "metric"))
+        tuple[str, ...], BeforeValidator(lambda raw: parse_names(raw, OPTIONAL_METRICS, "metric"))
     ] = Field(
         (),
         description="metrics to report as well, as val_NAME and test_NAME: "

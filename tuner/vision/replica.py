@@ -18,18 +18,18 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tuner.trial.state import host_copy
+from tuner.trial.state import copy_to_host
 from tuner.trial.torch_compat import Compiled
 from tuner.vision.batches import Batcher
-from tuner.vision.catalog import model_info
+from tuner.vision.catalog import find_model_info
 from tuner.vision.collectives import Ranks
-from tuner.vision.epochs import Epoch, Shard, micro_shards
+from tuner.vision.epochs import Epoch, Shard, split_shard
 from tuner.vision.loss import CrossEntropy
 from tuner.vision.micro_batch import MicroBatch
-from tuner.vision.norms import resting, shared_norms, uncounted
+from tuner.vision.norms import exclude_images, freeze_statistics, list_shared_norms
 from tuner.vision.precision import Precision
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.transfer import rest_frozen_norms
+from tuner.vision.transfer import freeze_norm_statistics
 
 OVERLAPPING = ("cuda",)  # devices whose ranks exchange gradients while they still compute
 FOUND_ANEW = ("cuda",)  # devices where a resumed trial begins with the complete batch again
@@ -40,7 +40,7 @@ _CACHED_PIXELS = 2**18
 CUDA_EVALUATION_BATCH = 1000  # on a GPU, where memory allows
 
 
-def evaluation_batch(device: torch.device, image_size: int) -> int:
+def choose_evaluation_batch(device: torch.device, image_size: int) -> int:
     """Images of `image_size` px that `device` evaluates at once, if its memory allows."""
     if device.type == "cuda":
         return CUDA_EVALUATION_BATCH
@@ -81,11 +81,11 @@ class Replica:
         self._loss = setup.loss
         self._precision = setup.precision
         self._settings = setup.settings
-        self._norms = shared_norms(self._model)
+        self._norms = list_shared_norms(self._model)
         self._rehearses = self._ranks.several and self._ranks.device.type in OVERLAPPING
         self._optimizer: Optimizer | None = None
         # A step of a foreign model may leave out parameters, and put other buffers in place
-        self._is_foreign = model_info(setup.settings.model).foreign
+        self._is_foreign = find_model_info(setup.settings.model).foreign
         self._wrap()
         world_size = self._ranks.world_size
         device = self._ranks.device
@@ -96,7 +96,7 @@ class Replica:
             buffers=lambda: dict(self._model.named_buffers()) if self._is_foreign else fixed,
             purpose="training",
         )
-        size = evaluation_batch(device, setup.batcher.image_size)
+        size = choose_evaluation_batch(device, setup.batcher.image_size)
         self._evaluation_micro = MicroBatch(size, device=device, purpose="evaluation")
         self.evaluation_batch = size * world_size
         self.share = {"rank": self._ranks.rank, "world_size": world_size}
@@ -108,12 +108,12 @@ class Replica:
     def train(self, optimizer: Optimizer) -> None:
         """Prepare for an epoch; other parameters may train than before. `optimizer` steps later."""
         self._optimizer = optimizer
-        if self._training() != self._wrapped:
+        if self._list_trainable() != self._wrapped:
             self._wrap()
         if self._compiled is not None:
-            self._compiled.anew()  # an epoch begins with its largest batch
+            self._compiled.reset()  # an epoch begins with its largest batch
         self._network.train()
-        rest_frozen_norms(self._model)
+        freeze_norm_statistics(self._model)
 
     def eval(self) -> None:
         """Prepare for an evaluation, in which all ranks evaluate one model."""
@@ -126,33 +126,36 @@ class Replica:
         if not self._ranks.several:
             return self._micro.run(attempt)
         if not self._rehearses:
-            loss_sum = self._micro.run(attempt, agree=self._ranks.smallest)
+            loss_sum = self._micro.run(attempt, agree=self._ranks.find_smallest)
             self._ranks.average_gradients(p for p in self._model.parameters() if p.requires_grad)
             return loss_sum
-        if (self._micro.size, self._held()) != self._fits or shard.global_count > self._most:
+        if (
+            self._micro.size,
+            self._count_optimizer_tensors(),
+        ) != self._fits or shard.global_count > self._most:
             self._rehearse(epoch, shard)
         return attempt(self._micro.size, overlap=True)
 
-    def logits(self, rows_N: Tensor) -> Tensor:
+    def compute_logits(self, rows_N: Tensor) -> Tensor:
         """logits_NK of the images `rows_N`, in the precision that is applied."""
-        return self._evaluation_micro.compute(rows_N, self._logits)
+        return self._evaluation_micro.compute(rows_N, self._compute_logits)
 
-    def tensors(self) -> list[Tensor]:
+    def list_tensors(self) -> list[Tensor]:
         return [*self._model.parameters(), *self._model.buffers()]
 
-    def gradient_norm(self) -> Tensor:
+    def compute_gradient_norm(self) -> Tensor:
         """The norm of the gradients of all parameters, as one vector."""
-        return nn.utils.get_total_norm(gradients_of(self._model.parameters()))
+        return nn.utils.get_total_norm(list_gradients(self._model.parameters()))
 
-    def weights(self) -> dict[str, Any]:
+    def copy_weights(self) -> dict[str, Any]:
         """Copies, on the CPU, of the model's parameters and buffers by name."""
-        copies: dict[str, Any] = host_copy(dict(self._model.state_dict()))
+        copies: dict[str, Any] = copy_to_host(dict(self._model.state_dict()))
         return copies
 
-    def state(self, optimizer: Optimizer) -> dict[str, Any]:
+    def build_state(self, optimizer: Optimizer) -> dict[str, Any]:
         return {
-            "model": self.weights(),
-            "optimizer": host_copy(optimizer.state_dict()),
+            "model": self.copy_weights(),
+            "optimizer": copy_to_host(optimizer.state_dict()),
             "micro_batch_size": self._micro.size,
         }
 
@@ -163,26 +166,26 @@ class Replica:
 
     def _rehearse(self, epoch: Epoch, shard: Shard) -> None:
         """Find the micro-batch that fits every rank, and leave everything else as it was."""
-        with resting(self._norms):
+        with freeze_statistics(self._norms):
             attempt = partial(self._accumulate, epoch, shard, network=self._model)
-            self._micro.rehearse(attempt, agree=self._ranks.smallest)
+            self._micro.rehearse(attempt, agree=self._ranks.find_smallest)
         self._model.zero_grad()
-        self._fits = (self._micro.size, self._held())
+        self._fits = (self._micro.size, self._count_optimizer_tensors())
         self._most = shard.global_count
 
-    def _held(self) -> int:
+    def _count_optimizer_tensors(self) -> int:
         """The tensors of the optimizer's state."""
         assert self._optimizer is not None
         return sum(map(len, self._optimizer.state.values()))
 
-    def _training(self) -> list[bool]:
+    def _list_trainable(self) -> list[bool]:
         return [parameter.requires_grad for parameter in self._model.parameters()]
 
     def _wrap(self) -> None:
         self._compiled = Compiled(self._model) if self._settings.compile else None
         module = self._compiled or self._model
-        self._network = self._ranks.wrapped(self._model, module, may_skip=self._is_foreign)
-        self._wrapped = self._training()
+        self._network = self._ranks.wrap_module(self._model, module, may_skip=self._is_foreign)
+        self._wrapped = self._list_trainable()
         # Of the rehearsed step: micro-batch and tensors held, images. More gradients, more memory
         self._fits = (0, 0)
         self._most = 0
@@ -203,14 +206,16 @@ class Replica:
         """
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._ranks.device)
         self._model.zero_grad()
-        parts = micro_shards(shard, size=size, world_size=self._ranks.world_size)
+        parts = split_shard(shard, size=size, world_size=self._ranks.world_size)
         for number, part in enumerate(parts, 1):
-            x_NCHW, targets = self._batcher.training_batch(epoch, part.positions)
+            x_NCHW, targets = self._batcher.build_training_batch(epoch, part.positions)
             is_exchanged = overlap and number == len(parts)
-            exchange = nullcontext() if is_exchanged else self._ranks.alone(self._network)
-            with exchange, nullcontext() if part.count else uncounted(self._norms):
-                with self._precision.forward():
-                    loss = self._loss.training((network or self._network)(x_NCHW), targets)
+            exchange = nullcontext() if is_exchanged else self._ranks.skip_sync(self._network)
+            with exchange, nullcontext() if part.count else exclude_images(self._norms):
+                with self._precision.apply_autocast():
+                    loss = self._loss.compute_training_loss(
+                        (network or self._network)(x_NCHW), targets
+                    )
                 # Averaging over the ranks divides by the world size; the weight makes that the
                 # mean over the global batch, also with unequal shares. No images: weight 0
                 weight = self._ranks.world_size / part.global_count if part.count else 0.0
@@ -219,10 +224,10 @@ class Replica:
                 loss_sum += loss.detach()
         return loss_sum
 
-    def _logits(self, rows_N: Tensor) -> Tensor:
-        x_NCHW, _ = self._batcher.batch(rows_N)
-        return self._loss.logits(self._model, x_NCHW)
+    def _compute_logits(self, rows_N: Tensor) -> Tensor:
+        x_NCHW, _ = self._batcher.build_batch(rows_N)
+        return self._loss.compute_logits(self._model, x_NCHW)
 
 
-def gradients_of(parameters: Iterable[Tensor]) -> list[Tensor]:
+def list_gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]

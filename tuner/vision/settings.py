@@ -21,13 +21,13 @@ from pydantic import (
 
 from tuner.errors import Fault, SpecError
 from tuner.spec.settings import FaultsError, Settings, bad_value, parse
-from tuner.spec.space.spaces import merged
+from tuner.spec.space.spaces import merge_config
 from tuner.vision import catalog, recipe
-from tuner.vision.catalog import MODELS, model_info
+from tuner.vision.catalog import MODELS, find_model_info
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.models._model import Arguments, PixelStats
 from tuner.vision.recipe import BelowOne, UpToOne
-from tuner.vision.weights import exported_stats
+from tuner.vision.weights import read_exported_stats
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 
@@ -43,12 +43,12 @@ else:  # every hyperparameter that only some models have, with its bounds, but N
     _ModelSettings = create_model("_ModelSettings", __base__=Settings, **_FIELDS)
 
 
-def _model(reference: str) -> str:
-    model_info(reference)
+def _check_model(reference: str) -> str:
+    find_model_info(reference)
     return reference
 
 
-def _patterns(raw: object) -> object:
+def _parse_patterns(raw: object) -> object:
     patterns = (raw,) if isinstance(raw, str) else raw
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
         raise FaultsError(Fault("", "must be a name pattern or a list of them", raw))
@@ -65,7 +65,7 @@ class GivenStats(Settings):
     std: tuple[PositiveFloat, ...]
 
     @model_validator(mode="after")
-    def _have_one_length(self) -> Self:
+    def _check_lengths(self) -> Self:
         if len(self.mean) != len(self.std):
             raise bad_value(f"must have as many values as mean, {len(self.mean)}", self.std)
         return self
@@ -74,7 +74,7 @@ class GivenStats(Settings):
 _WHOSE = ("auto", "data", "imagenet")
 
 
-def _pixel_stats(raw: object) -> object:
+def _parse_pixel_stats(raw: object) -> object:
     if isinstance(raw, Mapping):
         stats, faults = parse(GivenStats, raw)
         if faults:
@@ -89,13 +89,13 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     """Every setting of `ImageClassifier`: the spec's `training` section and one config, merged.
 
     The hyperparameters that models declare are settings too. Their default is None, and
-    `model_settings` fills in the model's own default.
+    `resolve_model_settings` fills in the model's own default.
     """
 
-    model: Annotated[str, AfterValidator(_model)] = Field(
+    model: Annotated[str, AfterValidator(_check_model)] = Field(
         "cnn", description="a network that ships, my_module:MyNet, torchvision:NAME or timm:NAME"
     )
-    dataset: Annotated[str, AfterValidator(catalog.checked)] = Field(
+    dataset: Annotated[str, AfterValidator(catalog.check_dataset)] = Field(
         "digits",
         description="a data set that ships, folder:PATH, my_module:load, torchvision:NAME or "
         "hf:NAME",
@@ -187,7 +187,7 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         "them when it begins; other weights are refused afterwards",
     )
     pixel_stats: Annotated[
-        Literal["auto", "data", "imagenet"] | GivenStats, BeforeValidator(_pixel_stats)
+        Literal["auto", "data", "imagenet"] | GivenStats, BeforeValidator(_parse_pixel_stats)
     ] = Field(
         "auto",
         description="the mean and std that normalise pixels from 0 to 1, as in {mean: [0.5], std: "
@@ -207,7 +207,7 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     layer_decay: UpToOne = Field(
         1.0, description="the factor of the learning rate from each layer to the one before it"
     )
-    freeze: Annotated[tuple[str, ...], BeforeValidator(_patterns)] = Field(
+    freeze: Annotated[tuple[str, ...], BeforeValidator(_parse_patterns)] = Field(
         (), description="layers, or patterns of parameter names, that do not train"
     )
     unfreeze_epoch: AtLeastOne | None = Field(
@@ -232,7 +232,7 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         "each trial",
     )
 
-    def in_fold(self, number: int) -> ClassifierSettings:
+    def select_fold(self, number: int) -> ClassifierSettings:
         """The settings of the training of one fold; without folds these."""
         changes = {"epochs": self.fold_epochs, "seed": self.seed ^ (number << 32)}
         return self.model_copy(update=changes) if self.folds else self
@@ -246,27 +246,27 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         return self.pretrained or self.start_from is not None
 
 
-def stats_of_weights(settings: ClassifierSettings) -> PixelStats | None:
+def find_weight_stats(settings: ClassifierSettings) -> PixelStats | None:
     """The mean and std that the initial weights were trained with, or None if they are unknown.
 
     An export says them. Of another file they are taken to be those of the network's own weights.
     """
     if not settings.begins_with_weights:
         return None
-    if stats := exported_stats(settings.start_from):
+    if stats := read_exported_stats(settings.start_from):
         return stats
-    known = model_info(settings.model).pixel_stats
+    known = find_model_info(settings.model).pixel_stats
     return known() if known else None
 
 
-def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
+def resolve_model_settings(settings: ClassifierSettings) -> dict[str, Any]:
     """The chosen model's own hyperparameters: as set, else the model's default."""
-    defaults = model_info(settings.model).defaults
+    defaults = find_model_info(settings.model).defaults
     values = {name: getattr(settings, name) for name in defaults}
     return defaults | {name: value for name, value in values.items() if value is not None}
 
 
-def settings_of_trial(
+def build_trial_settings(
     constants: Mapping[str, Any], config: Mapping[str, Any], *, split: int
 ) -> ClassifierSettings:
     """What one trial trains with. Raises SpecError for settings that cannot work.
@@ -274,12 +274,14 @@ def settings_of_trial(
     A config may come from a folder that someone else made: it names no images of the user's own.
     """
     name = config.get("dataset")
-    if isinstance(name, str) and not catalog.ships(name):
-        raise SpecError([own_data_searched(name)], "the config")
-    return valid_settings(merged(constants, config), "the image classifier", split=split)
+    if isinstance(name, str) and not catalog.is_shipped(name):
+        raise SpecError([build_own_data_fault(name)], "the config")
+    return validate_settings(merge_config(constants, config), "the image classifier", split=split)
 
 
-def valid_settings(values: Mapping[str, Any], what: str, *, split: int = 1) -> ClassifierSettings:
+def validate_settings(
+    values: Mapping[str, Any], what: str, *, split: int = 1
+) -> ClassifierSettings:
     """The settings `values` of a trial. Raises SpecError, of `what`, if they cannot work."""
     if faults := check_settings(values, split=split, files=False):  # a later epoch needs no files
         raise SpecError(faults, what)
@@ -306,29 +308,29 @@ def check_settings(
         settings, _ = parse(ClassifierSettings, {k: values[k] for k in values if k in known})
     if settings is None:
         return faults
-    settings = settings.in_fold(0) if settings.fold_epochs else settings
-    faults += _combination_faults(settings, faulty, split)
+    settings = settings.select_fold(0) if settings.fold_epochs else settings
+    faults += _find_combination_faults(settings, faulty, split)
     source = settings.start_from if files else None
     if source is not None and not Path(source).expanduser().exists():
         faults.append(Fault("start_from", "must be a file or an export", source))
     if "model" not in faulty:
-        faults += _model_faults(settings, split)
-        arguments = model_settings(settings).get("model_args", {})
-        faults += model_info(settings.model).faults(arguments) if files else ()
+        faults += _find_model_faults(settings, split)
+        arguments = resolve_model_settings(settings).get("model_args", {})
+        faults += find_model_info(settings.model).faults(arguments) if files else ()
     if "dataset" in faulty or not (files or catalog.is_at_hand(settings.dataset)):
         return faults
     try:
         data = describe(settings.data)
     except FaultsError as error:
-        return [*faults, *(fault.under("dataset") for fault in error.faults)]
+        return [*faults, *(fault.add_prefix("dataset") for fault in error.faults)]
     if data is not None:
-        faults += _dataset_faults(settings, data)
-        model = model_info(settings.model)
+        faults += _find_dataset_faults(settings, data)
+        model = find_model_info(settings.model)
         shape = (data.channels, data.image_size)
-        if not ("model" in faulty or model.takes(*shape)):
+        if not ("model" in faulty or model.can_take(*shape)):
             has = f"{data.channels}x{data.image_size}x{data.image_size}"
             rule = f"takes {model.images} and dataset {settings.dataset!r} has {has}"
-            fitting = sorted(name for name, other in MODELS.items() if other.takes(*shape))
+            fitting = sorted(name for name, other in MODELS.items() if other.can_take(*shape))
             faults.append(Fault("model", rule, settings.model, tuple(fitting)))
     return faults
 
@@ -337,7 +339,7 @@ def check_settings(
 _STEPWISE = ("fit_head", "mixup", "cutmix", "ema_decay", "clip_grad_norm")
 
 
-def _combination_faults(
+def _find_combination_faults(
     settings: ClassifierSettings, faulty: Collection[str], split: int
 ) -> Iterator[Fault]:
     """Settings that need another one, or exclude it; of the `faulty` ones nothing is known."""
@@ -407,10 +409,10 @@ def _is_set(settings: ClassifierSettings, key: str) -> bool:
     return bool(getattr(settings, key) != ClassifierSettings.model_fields[key].default)
 
 
-def _model_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
+def _find_model_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
     """Settings that the model does not use, and a model that cannot be `split` so often."""
     name = settings.model
-    info = model_info(settings.model)
+    info = find_model_info(settings.model)
     own = info.defaults
     most = info.layers
     uses = f"which uses {', '.join(sorted(own))}" if own else "which has none of its own"
@@ -426,18 +428,18 @@ def _model_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
         rule = f"can be split into at most {most} stages, not the {split} of `resources.split`"
         fitting = tuple(sorted(n for n, info in MODELS.items() if info.layers >= split))
         yield Fault("model", rule if most > 1 else "cannot be split into stages", name, fitting)
-    elif split > 1 and model_settings(settings).get("norm") == "batch":
+    elif split > 1 and resolve_model_settings(settings).get("norm") == "batch":
         rule = "must be 'group' where resources.split is above 1: no stage sees a whole batch"
         yield Fault("norm", rule, "batch")
 
 
-def own_data_searched(name: object) -> Fault:
+def build_own_data_fault(name: object) -> Fault:
     """The fault of a data set of the user's own that is not the same for all trials."""
     rule = "may only be searched among those that ship: name your own in `training`"
     return Fault("dataset", rule, name, tuple(sorted(catalog.DATASETS)))
 
 
-def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator[Fault]:
+def _find_dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator[Fault]:
     name = settings.dataset
     if settings.data_dir is not None and not info.files:
         yield Fault("data_dir", f"is not used by dataset {name!r}", settings.data_dir)
@@ -445,7 +447,7 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
         rule = f"is not used by dataset {name!r}, whose images have {info.image_size} px"
         yield Fault("image_size", rule, settings.image_size)
     for key in ("image_bits", "skip_unreadable"):
-        if getattr(settings, key) and catalog.ships(name):
+        if getattr(settings, key) and catalog.is_shipped(name):
             yield Fault(key, f"is not used by dataset {name!r}", getattr(settings, key))
     train = info.train
     searched = info.train + info.validation

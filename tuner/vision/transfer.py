@@ -15,19 +15,19 @@ import torch
 from torch import Tensor, nn
 
 from tuner.errors import CheckpointError, Fault, SpecError, translate_error
-from tuner.experiment.files import sha256_of
+from tuner.experiment.files import compute_sha256
 from tuner.trial.checkpoints import load_state
-from tuner.trial.failures import is_out_of_memory, message_of
+from tuner.trial.failures import format_error, is_out_of_memory
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.catalog import MODELS, model_info, pretrained_files
+from tuner.vision.catalog import MODELS, find_model_info, find_pretrained_files
 from tuner.vision.datasets._dataset import DatasetInfo
-from tuner.vision.epochs import seeded
+from tuner.vision.epochs import seed_generators
 from tuner.vision.models._foreign import NETWORKS
 from tuner.vision.models._model import IMAGENET, ModelInfo, PixelStats
 from tuner.vision.norms import BATCH_NORMS
-from tuner.vision.settings import ClassifierSettings, GivenStats, stats_of_weights
+from tuner.vision.settings import ClassifierSettings, GivenStats, find_weight_stats
 from tuner.vision.weights import EXPORTED
-from tuner.wording import amount_of, some_of
+from tuner.wording import format_amount, summarize_names
 
 BACKBONE = "backbone_sha256"  # the key in the state of a head that trained alone
 
@@ -60,33 +60,35 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
     return weights
 
 
-def source_of(settings: ClassifierSettings, info: ModelInfo) -> str | None:
+def describe_source(settings: ClassifierSettings, info: ModelInfo) -> str | None:
     """The file or folder of the initial weights, or None. Raises CheckpointError.
 
     Of a library's files, it is the one whose SHA-256 `settings` record. A network with parts has
     several, which are named one after the other.
     """
-    return ", ".join(map(str, _files_of(settings, info))) or None
+    return ", ".join(map(str, _find_files(settings, info))) or None
 
 
-def _files_of(settings: ClassifierSettings, info: ModelInfo) -> list[Path]:
+def _find_files(settings: ClassifierSettings, info: ModelInfo) -> list[Path]:
     """The files of the initial weights, one for each part of the network."""
-    if settings.pretrained and (files := pretrained_files(info, recorded_digest(settings))):
+    if settings.pretrained and (
+        files := find_pretrained_files(info, find_recorded_digest(settings))
+    ):
         return files
     return [] if settings.start_from is None else [Path(settings.start_from).expanduser()]
 
 
-def recorded_digest(settings: ClassifierSettings) -> str | None:
+def find_recorded_digest(settings: ClassifierSettings) -> str | None:
     """The SHA-256 of the initial weights when the search began, if it is recorded."""
-    return settings.weights_sha256.get(weights_key(settings))
+    return settings.weights_sha256.get(choose_weights_key(settings))
 
 
-def weights_key(settings: ClassifierSettings) -> str:
+def choose_weights_key(settings: ClassifierSettings) -> str:
     """The key of the initial weights in `weights_sha256`."""
     return settings.model if settings.pretrained else str(settings.start_from)
 
 
-def with_pixel_stats(data: DatasetInfo, settings: ClassifierSettings) -> DatasetInfo:
+def replace_pixel_stats(data: DatasetInfo, settings: ClassifierSettings) -> DatasetInfo:
     """`data` with the mean and std by which `settings` normalise its pixels.
 
     Those of colour images are averaged for grey ones. Other channels, and weights of which nothing
@@ -98,7 +100,7 @@ def with_pixel_stats(data: DatasetInfo, settings: ClassifierSettings) -> Dataset
     elif settings.pixel_stats == "imagenet":
         stats = IMAGENET
     elif settings.pixel_stats == "auto":
-        stats = stats_of_weights(settings)
+        stats = find_weight_stats(settings)
     if stats is None:
         return data
     mean, std = ((sum(s) / len(s),) if data.channels == 1 else s for s in stats)
@@ -111,42 +113,42 @@ def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> st
     Returns a message about them, or None. Raises CheckpointError if the weights cannot be read, and
     SpecError if they do not fit.
     """
-    source = source_of(settings, info)
+    source = describe_source(settings, info)
     if source is None:
         return None
-    recorded = recorded_digest(settings)
-    if recorded is not None and recorded != (digest := backbone_digest(settings, info)):
+    recorded = find_recorded_digest(settings)
+    if recorded is not None and recorded != (digest := compute_backbone_digest(settings, info)):
         raise CheckpointError(
             f"{source} is not what the search began with: its SHA-256 is {digest[:_DIGITS]}..., "
             f"recorded is {recorded[:_DIGITS]}..."
         )
     parts = info.parts if settings.pretrained and info.parts else ("",)
     weights: dict[str, Tensor] = {}
-    for part, file in zip(parts, _files_of(settings, info), strict=True):
+    for part, file in zip(parts, _find_files(settings, info), strict=True):
         network = model.get_submodule(part)
-        own = without_prefix(load_weights(file), network, source=str(file))
+        own = remove_prefix(load_weights(file), network, source=str(file))
         if settings.pretrained:
-            own = for_channels(own, network)
+            own = convert_channels(own, network)
         weights |= {f"{part}.{name}" if part else name: tensor for name, tensor in own.items()}
-    new, unused = start_from(model, weights, source=source)
+    new, unused = load_initial_weights(model, weights, source=source)
     message = f"started from {source}; new: {', '.join(new) or 'nothing'}"
-    return f"{message}; unused: {some_of(unused)}" if unused else message
+    return f"{message}; unused: {summarize_names(unused)}" if unused else message
 
 
-def initial_network(settings: ClassifierSettings, plan: Blueprint) -> nn.Module:
+def build_initial_network(settings: ClassifierSettings, plan: Blueprint) -> nn.Module:
     """The network of `plan` with the initial weights that `settings` name. Raises as `begin`."""
-    with seeded(0):
-        model = plan.initial()
+    with seed_generators(0):
+        model = plan.initialize_model()
     begin(model, settings, plan.info)
     return model
 
 
-def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
+def find_start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
     """Why a trial could not load its weights, freeze layers or train the head; builds it."""
     faults: list[Fault] = []
     try:
-        with seeded(0):
-            model = plan.initial()
+        with seed_generators(0):
+            model = plan.initialize_model()
         begin(model, settings, plan.info)
     except SpecError as error:
         return list(error.faults)
@@ -158,13 +160,13 @@ def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
         except SpecError as error:
             faults += error.faults
     try:
-        matching(model, settings.freeze)
+        match_parameters(model, settings.freeze)
     except SpecError as error:
         faults += error.faults
     return faults
 
 
-def start_from(
+def load_initial_weights(
     model: nn.Module, weights: Mapping[str, Tensor], *, source: str
 ) -> tuple[list[str], list[str]]:
     """Copy `weights` into `model`; returns the names of its new tensors, and of unused weights.
@@ -176,24 +178,25 @@ def start_from(
     own = model.state_dict()
     fitting = {n: w for n, w in weights.items() if n in own and own[n].shape == w.shape}
     new = [name for name in own if name not in fitting]
-    head = head_of(model)
-    wrong = _misfits(model, weights)
+    head = find_head(model)
+    wrong = _find_misfits(model, weights)
     if wrong:
-        rule = f"lacks, or has in another shape, what is not the head {head!r}: {some_of(wrong)}"
+        names = summarize_names(wrong)
+        rule = f"lacks, or has in another shape, what is not the head {head!r}: {names}"
         fault = Fault("start_from", f"{rule}; {_describe(weights)}", source)
         raise SpecError([fault], "the image classifier")
     unused = [name for name in weights if name not in own]
     if len(unused) > _MOST_UNUSED * len(weights):
-        rule = f"is of another network, as the model does not use {some_of(unused)}"
+        rule = f"is of another network, as the model does not use {summarize_names(unused)}"
         fault = Fault("start_from", f"{rule}; {_describe(weights)}", source)
         raise SpecError([fault], "the image classifier")
     model.load_state_dict(fitting, strict=False)
     return new, unused
 
 
-def _misfits(model: nn.Module, weights: Mapping[str, Tensor]) -> list[str]:
+def _find_misfits(model: nn.Module, weights: Mapping[str, Tensor]) -> list[str]:
     """The tensors of `model`, except its head, that `weights` lack, or have in another shape."""
-    head = head_of(model)
+    head = find_head(model)
     return [
         name
         for name, tensor in model.state_dict().items()
@@ -209,18 +212,18 @@ def _describe(weights: Mapping[str, Tensor]) -> str:
     ends = [f"{name} ({'x'.join(map(str, weights[name].shape))})" for name in (names[0], names[-1])]
     networks = []
     for name in (*MODELS, *(f"torchvision:{network}" for network in NETWORKS)):
-        info = model_info(name)
+        info = find_model_info(name)
         shape = {"in_channels": 3, "image_size": info.smallest, "num_classes": 2}
         plan = Blueprint(name=name, settings=info.defaults, **shape)
         with torch.device("meta"):
-            network = plan.initial()
-        if not _misfits(network, weights):
+            network = plan.initialize_model()
+        if not _find_misfits(network, weights):
             networks.append(f"set training.model={name}")
     advice = " or ".join(networks) or "set training.model to its network, as in my_module:MyNet"
-    return f"it holds {amount_of(len(names), 'tensor')}, {' to '.join(ends)}: {advice}"
+    return f"it holds {format_amount(len(names), 'tensor')}, {' to '.join(ends)}: {advice}"
 
 
-def without_prefix(
+def remove_prefix(
     weights: dict[str, Tensor], model: nn.Module, *, source: str
 ) -> dict[str, Tensor]:
     """`weights` by the names in `model`, if those of a trainer have more parts in front.
@@ -250,7 +253,7 @@ def _split(name: str, parts: int) -> tuple[str, str]:
     return ".".join(names[:parts]), ".".join(names[parts:])
 
 
-def for_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+def convert_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     """Weights of a network for colour images, with the first convolution for `model`'s channels.
 
     For grey images they are summed over the colours, as for three equal colours. For other channels
@@ -271,7 +274,7 @@ def for_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, T
     return dict(weights)
 
 
-def head_of(model: nn.Module) -> str:
+def find_head(model: nn.Module) -> str:
     """The name of the layer that holds the last parameter."""
     return [name for name, _ in model.named_parameters()][-1].rpartition(".")[0]
 
@@ -282,7 +285,7 @@ def check_head(model: nn.Module, plan: Blueprint) -> None:
     A head that trains on features takes the place of that layer alone, so nothing may come after
     it, and it must be called once. Puts `model` into evaluation mode and tries it on random images.
     """
-    name = head_of(model)
+    name = find_head(model)
     head = model.get_submodule(name)
     if not isinstance(head, nn.Linear) or head.bias is None:
         rule = f"needs a network whose last layer is linear with a bias, and {plan.name} has {name}"
@@ -292,13 +295,13 @@ def check_head(model: nn.Module, plan: Blueprint) -> None:
     x_NCHW = torch.randn(shape_NCHW, generator=torch.Generator().manual_seed(0)).to(head.weight)
     hook = head.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
     try:
-        with torch.no_grad(), seeded(0, head.weight.device), hook:
+        with torch.no_grad(), seed_generators(0, head.weight.device), hook:
             logits = model.eval()(x_NCHW)
     except Exception as error:  # a custom network may raise any type
         if is_out_of_memory(error):
             raise
-        rule = f"cannot take images of {plan.shape} ({message_of(error)})"
-        raise plan.refused(rule) from error
+        rule = f"cannot take images of {plan.shape} ({format_error(error)})"
+        raise plan.build_error(rule) from error
     if len(outputs) != 1 or not torch.equal(outputs[0], logits):
         rule = (
             f"needs a network that returns the output of its last layer, and {plan.name} returns "
@@ -308,7 +311,7 @@ def check_head(model: nn.Module, plan: Blueprint) -> None:
         raise SpecError([Fault("train_layers", rule)], "the image classifier")
 
 
-def matching(model: nn.Module, patterns: Sequence[str]) -> frozenset[str]:
+def match_parameters(model: nn.Module, patterns: Sequence[str]) -> frozenset[str]:
     """The names of the parameters that any of the shell-style `patterns` matches.
 
     A pattern that names a layer means all of its parameters. Raises SpecError for a pattern that
@@ -341,7 +344,7 @@ def freeze(model: nn.Module, frozen: Collection[str]) -> None:
             parameter.grad = None
 
 
-def rest_frozen_norms(model: nn.Module) -> None:
+def freeze_norm_statistics(model: nn.Module) -> None:
     """Put BatchNorm layers that are frozen in evaluation mode, so that their statistics stay."""
     for module in model.modules():
         if isinstance(module, BATCH_NORMS):
@@ -360,40 +363,40 @@ def load_safetensors(path: Path, what: str) -> dict[str, Tensor]:
         return dict(load_file(path))
 
 
-def with_backbone(
+def add_backbone(
     state: dict[str, Any], settings: ClassifierSettings, plan: Blueprint
 ) -> dict[str, Any]:
     """`state` with all weights, if it is of a head that trained alone. Raises CheckpointError."""
     if BACKBONE not in state:
         return state
-    recorded = {**settings.weights_sha256, weights_key(settings): state[BACKBONE]}
+    recorded = {**settings.weights_sha256, choose_weights_key(settings): state[BACKBONE]}
     settings = settings.model_copy(update={"weights_sha256": recorded})
-    if backbone_digest(settings, plan.info) != state[BACKBONE]:
-        source = source_of(settings, plan.info)
+    if compute_backbone_digest(settings, plan.info) != state[BACKBONE]:
+        source = describe_source(settings, plan.info)
         raise CheckpointError(f"{source} are not the weights that this head was trained on")
-    model = initial_network(settings, plan)
+    model = build_initial_network(settings, plan)
     return {**state, "model": {**model.state_dict(), **state["model"]}}
 
 
-def backbone_digest(settings: ClassifierSettings, info: ModelInfo) -> str:
+def compute_backbone_digest(settings: ClassifierSettings, info: ModelInfo) -> str:
     """The sha256 of the file of the initial weights, or of the digests of several files.
 
     Raises CheckpointError if one is missing.
     """
-    digests = [_digest_of(file) for file in _files_of(settings, info)]
+    digests = [_compute_digest(file) for file in _find_files(settings, info)]
     assert digests  # as the settings' faults have it
     if len(digests) == 1:
         return digests[0]
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def _digest_of(path: Path) -> str:
+def _compute_digest(path: Path) -> str:
     path = (path / EXPORTED if path.is_dir() else path).resolve()  # caches hold links
     with translate_error(CheckpointError, f"start_from {path} cannot be read", of=OSError):
         stat = path.stat()
-    return _digest(path, stat.st_mtime_ns, stat.st_size)
+    return _hash_file(path, stat.st_mtime_ns, stat.st_size)
 
 
 @lru_cache(maxsize=8)
-def _digest(path: Path, _changed: int, _size: int) -> str:
-    return sha256_of(path)
+def _hash_file(path: Path, _changed: int, _size: int) -> str:
+    return compute_sha256(path)

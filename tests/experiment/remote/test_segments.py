@@ -62,7 +62,7 @@ def test_upload_merges_segments_in_levels(journal):
         up.upload()
         up.merge()
         assert fetch(store).data == journal.read_bytes()
-    assert len(segments.listed(store)) <= 1 + 3 * 3
+    assert len(segments.list_segments(store)) <= 1 + 3 * 3
     assert store.sent <= 3 * len(journal.read_bytes())
 
 

@@ -13,11 +13,11 @@ from tuner.errors import StorageError
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.remote import lease
-from tuner.experiment.remote.lease import LeaseLostError, acquire, newest
+from tuner.experiment.remote.lease import LeaseLostError, acquire_lease, find_holder
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.remote.segments import fetch
 from tuner.experiment.remote.sync import RemoteSync, Timing
-from tuner.places import ROOT, local
+from tuner.places import ROOT, find_local_folder
 
 PATIENCE_S = 20
 
@@ -46,7 +46,7 @@ class Flaky(Objects):
 @pytest.fixture
 def folder():
     """The copy of a new experiment in a store."""
-    made = make_folder(local(f"memory://{uuid4().hex}/runs") / "digits")
+    made = make_folder(find_local_folder(f"memory://{uuid4().hex}/runs") / "digits")
     ExperimentFolder(made).mirror.objects.upload(made / "experiment.json", "experiment.json")
     return made
 
@@ -65,9 +65,9 @@ def begin(journal):
 @contextmanager
 def driving(folder, store, on_error=print, upload=None, timing=QUICK):
     """Drive the experiment: yields what keeps its store in sync, and its journal."""
-    held = acquire(store, lambda: fetch(store).end, warn=print)
+    held = acquire_lease(store, lambda: fetch(store).end, warn=print)
     sync = RemoteSync(folder, held, upload or ExperimentFolder(folder).upload, timing)
-    with Journal.open(folder) as journal, sync.running(journal, on_error):
+    with Journal.open(folder) as journal, sync.keep_synced(journal, on_error):
         yield sync, journal
     if not sync.is_lost:
         held.release()
@@ -92,7 +92,7 @@ def test_running_uploads_the_journal_and_finally_everything(folder, store):
         journal.append("experiment_ended", status="completed")
         assert ExperimentFolder(folder).is_driven
     assert fetch(store).data == (folder / "journal.jsonl").read_bytes()
-    assert store.names("trials") == ["trials/00000/events.1"]
+    assert store.list_names("trials") == ["trials/00000/events.1"]
     assert not errors
     assert not ExperimentFolder(folder).is_driven
 
@@ -116,7 +116,9 @@ def test_running_uploads_all_files_of_trials(folder, store, tmp_path):
             (files / f"to-{name.replace('/', '-')}").symlink_to(tmp_path / name)
         os.mkfifo(files / "pipe")
     prefix = "trials/00000/files"
-    assert store.names("trials") == sorted(f"{prefix}/{name}" for name in (*names, "last.ckpt"))
+    assert store.list_names("trials") == sorted(
+        f"{prefix}/{name}" for name in (*names, "last.ckpt")
+    )
     assert store.read(f"{prefix}/last.ckpt") == b"epoch=1.ckpt"
 
 
@@ -132,9 +134,9 @@ def test_remove_waits_for_the_uploaded_journal(folder, store):
         assert not path.exists()
         refused = store.refused
         until(lambda: store.refused > refused + 1)
-        assert len(store.names("trials")) == 2
+        assert len(store.list_names("trials")) == 2
         store.is_out_of_order = False
-        until(lambda: store.names("trials") == ["trials/00000/checkpoints/2/state.pt"])
+        until(lambda: store.list_names("trials") == ["trials/00000/checkpoints/2/state.pt"])
         assert fetch(store).data
 
 
@@ -214,7 +216,7 @@ def test_lost_lease_ends_uploads(folder, store):
         until(lambda: errors)
         journal.append("experiment_ended", status="completed")
     assert isinstance(errors[0], LeaseLostError)
-    assert fetch(store).data == before[: newest(store).at]
+    assert fetch(store).data == before[: find_holder(store).at]
 
 
 def test_failing_store_is_reported_once(snapshot, folder, store):
@@ -236,9 +238,9 @@ def test_next_driver_continues_the_journal(folder, store):
     for number in (1, 2):
         with driving(folder, store) as (_, journal):
             begin(journal)
-        assert newest(store).generation == number
+        assert find_holder(store).generation == number
         assert fetch(store).data.count(b"\n") == number
-    assert all(name.startswith("journal/000002-") for name in store.names("journal"))
+    assert all(name.startswith("journal/000002-") for name in store.list_names("journal"))
 
 
 def test_resume_uploads_what_a_kill_left(folder, store):

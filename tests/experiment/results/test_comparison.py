@@ -38,9 +38,9 @@ def test_comparison_ranks_strategies_at_equal_epochs_and_seeds(six):
     first, random = comparison.sides
     assert comparison.budget == 2
     assert random.best.mean == pytest.approx((0.9 + 0.61 + 0.62) / 3)
-    assert random.at(2).mean == pytest.approx((0.6 + 0.61 + 0.62) / 3)
-    assert first.at(1).mean == pytest.approx(0.4)
-    less = comparison.difference(comparison.sides[1])
+    assert random.compute_mean_best(2).mean == pytest.approx((0.6 + 0.61 + 0.62) / 3)
+    assert first.compute_mean_best(1).mean == pytest.approx(0.4)
+    less = comparison.compute_difference(comparison.sides[1])
     assert less.n == 3
     assert less.mean == pytest.approx(-0.101)
     assert less.is_settled
@@ -48,7 +48,7 @@ def test_comparison_ranks_strategies_at_equal_epochs_and_seeds(six):
     assert shown["difference"]["told_apart"] is True
     assert shown["experiments"][0]["steps"] == {"epochs": [[1, 0.5], [2, 0.6], [3, 0.9]]}
     unpaired = Comparison([six[0], six[3]])  # random of seed 0, hyperopt of seed 1
-    assert unpaired.difference(unpaired.sides[1]) is None
+    assert unpaired.compute_difference(unpaired.sides[1]) is None
 
 
 def test_notes_name_differing_settings(snapshot, tmp_path):

@@ -11,10 +11,10 @@ from tuner.errors import NoUsableTrialError
 from tuner.experiment.files import Checkpoint
 from tuner.experiment.results.confirmation import (
     Confirmation,
-    best_json,
-    best_model,
-    confirmation_of,
-    recorded_test,
+    choose_model,
+    describe_best,
+    find_confirmation,
+    read_test,
     show_json,
 )
 from tuner.experiment.results.results import Results
@@ -27,13 +27,13 @@ def search(tmp_path):
 
 def test_confirmation_chooses_the_best_mean(search):
     retrained(search, [[0.88, 0.90, 0.86], [0.91, 0.94, 0.92], [0.80, 0.81, 0.82]])
-    confirmation = confirmation_of(search)
+    confirmation = find_confirmation(search)
     assert [leader.trial_id for leader in confirmation.leaders] == ["00002", "00001", "00000"]
     assert confirmation.chosen.mean.mean == pytest.approx(0.92333, abs=1e-4)
     assert confirmation.chosen.optimism == pytest.approx(0.93 - 0.92333, abs=1e-4)
     handed = confirmation.trial
     assert (handed.trial_id, handed.seed) == ("00004", 3)  # the search's seed is 1
-    best = confirmation.best_json()
+    best = confirmation.describe_best()
     assert {key: best[key] for key in ("trial_id", "config", "epoch", "metrics", "shown")} == {
         "trial_id": "00002",
         "config": {"lr": 0.3},
@@ -49,29 +49,29 @@ def test_confirmation_of_failed_trials_is_none(snapshot, search):
     results = retrained(search, [[None, None]])
     with snapshot.raises(NoUsableTrialError):
         Confirmation(results)
-    assert confirmation_of(search) is None
+    assert find_confirmation(search) is None
 
 
 def test_confirmation_of_an_unfinished_experiment_is_none(search):
-    assert confirmation_of(search) is None
-    assert best_json(search)[0]["shown"] == "searched"
-    assert best_model(search).trial_id is None
+    assert find_confirmation(search) is None
+    assert describe_best(search)[0]["shown"] == "searched"
+    assert choose_model(search).trial_id is None
     results = retrained(search, [[0.9, 0.8]], end=None)
-    assert confirmation_of(search) is None
+    assert find_confirmation(search) is None
     shutil.rmtree(results.folder)
-    assert confirmation_of(search) is None
+    assert find_confirmation(search) is None
 
 
 def test_confirmation_of_uses_the_newest_with_the_leader(search):
     retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     newer = retrained(search, [[0.97, 0.98], [0.91, 0.94]])
     assert newer.name == "digits-confirm-2"
-    confirmation = confirmation_of(search)
+    confirmation = find_confirmation(search)
     assert confirmation.chosen.trial_id == "00001"
     writer = Writer(search.folder, resumed=True)
     writer.trial(9, [0.99], config={"lr": 0.7})
     writer.end()
-    assert confirmation_of(Results(search.folder)) is None
+    assert find_confirmation(Results(search.folder)) is None
 
 
 def test_confirmation_of_ignores_foreign_links(search, tmp_path):
@@ -84,24 +84,24 @@ def test_confirmation_of_ignores_foreign_links(search, tmp_path):
         "not JSON",
     ):
         (search.folder / "confirmed.json").write_text(text)
-        assert confirmation_of(search) is None
+        assert find_confirmation(search) is None
 
 
 def test_best_json_lists_confirmed_leaders_first(search):
     retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    shown = [(entry["trial_id"], entry["shown"]) for entry in best_json(search, top=4)]
+    shown = [(entry["trial_id"], entry["shown"]) for entry in describe_best(search, top=4)]
     assert shown[:2] == [("00002", "confirmed"), ("00001", "confirmed")]
     assert shown[2:] == [("00000", "searched"), ("00003", "searched")]
-    assert len(best_json(search, top=1)) == 1
-    assert best_json(search, mode="min")[0]["shown"] == "searched"
+    assert len(describe_best(search, top=1)) == 1
+    assert describe_best(search, mode="min")[0]["shown"] == "searched"
 
 
 def test_best_model_after_longer_trials_is_searched(search):
     retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    assert best_model(search).origin["shown"] == "confirmed"
+    assert choose_model(search).origin["shown"] == "confirmed"
     longer = lengthened(search)
-    assert best_model(longer).origin["shown"] == "searched"
-    assert best_json(longer)[0]["trial_id"] == "00001"
+    assert choose_model(longer).origin["shown"] == "searched"
+    assert describe_best(longer)[0]["trial_id"] == "00001"
     assert "confirmed" not in show_json(longer)
 
 
@@ -136,4 +136,4 @@ def checkpoint(tmp_path):
 @pytest.mark.parametrize("text", ["", "[]", '{"checkpoint_sha256": "of another"}', "[" * 9999])
 def test_recorded_test_ignores_other_records(tmp_path, checkpoint, text):
     (tmp_path / "trials/00001/test.json").write_text(text)
-    assert recorded_test(tmp_path, "00001", checkpoint) is None
+    assert read_test(tmp_path, "00001", checkpoint) is None

@@ -6,7 +6,7 @@ from synthetic import ended
 from tuner.errors import JournalError, UsageError
 from tuner.experiment.files import JOURNAL, LABELS
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.results.described import Described, Labels, labels_of
+from tuner.experiment.results.described import Described, Labels, read_labels
 from tuner.experiment.results.results import Results
 
 
@@ -23,20 +23,20 @@ def test_described_does_not_read_the_journal(files):
 
 
 def test_labels_round_trip(files):
-    assert labels_of(files) == Labels()
-    labels = Labels().tagged(["a", "b", "a"]).noted("a first look")
+    assert read_labels(files) == Labels()
+    labels = Labels().add_tags(["a", "b", "a"]).replace_note("a first look")
     labels.write(files)
-    assert labels_of(files) == labels == Labels(("a", "b"), "a first look")
-    labels.tagged(["c"]).untagged(["a"]).write(files)
-    assert labels_of(files).tags == ("b", "c")
+    assert read_labels(files) == labels == Labels(("a", "b"), "a first look")
+    labels.add_tags(["c"]).remove_tags(["a"]).write(files)
+    assert read_labels(files).tags == ("b", "c")
 
 
 def test_labels_refuse_invalid_tags_and_notes(snapshot):
     for tag in ("", "two words", "-x", "a" * 51, "\x1b[31m"):
         with snapshot.raises(UsageError):
-            Labels().tagged([tag])
+            Labels().add_tags([tag])
     with snapshot.raises(UsageError):
-        Labels().noted("x" * 1001)
+        Labels().replace_note("x" * 1001)
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_labels_refuse_invalid_tags_and_notes(snapshot):
 )
 def test_labels_of_a_damaged_file_are_empty(files, text):
     (files.path / LABELS).write_text(text)
-    assert labels_of(files) == Labels()
+    assert read_labels(files) == Labels()

@@ -6,11 +6,11 @@ from synthetic import START, Clock, Writer, make_folder
 from tuner.errors import UsageError
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.results.listing import (
-    arranged,
+    build_trial_rows,
+    describe_trial,
     list_experiments,
-    listed,
-    trial_json,
-    trial_rows,
+    select_rows,
+    summarize_experiment,
 )
 from tuner.experiment.results.results import Results
 
@@ -64,16 +64,16 @@ def test_listed_with_a_summary_reads_only_the_last_line(tmp_path, config):
     writer = Writer(folder, resumed=True, clock=Clock(START + 1000))
     writer.add("trial_ended", trial_id=trial_id, status="completed")
     writer.trial(1, [0.9], error=("oom", "m"))
-    summary = Results(folder).history.summary(4)
+    summary = Results(folder).history.summarize(4)
     writer.add("experiment_ended", status="completed", reason="finish", **summary)
     writer.kill()
-    entry = listed(folder, read=lambda folder: pytest.fail("it reads the journal"))
+    entry = summarize_experiment(folder, read=lambda folder: pytest.fail("it reads the journal"))
     history = Results(folder).history
     assert (entry.status, entry.ended_by, entry.total) == ("completed", "finish", 4)
     assert (entry.counts["completed"], entry.counts["failed"], entry.best) == (1, 1, 0.7)
     assert entry.started == history.started
     assert entry.searched_s == pytest.approx(history.duration_s)
-    best = Results(folder).best_json() | {"metrics": {"val_accuracy": 0.7}}
+    best = Results(folder).describe_best() | {"metrics": {"val_accuracy": 0.7}}
     assert summary["best"] == {key: best[key] for key in ("trial_id", "config", "epoch", "metrics")}
 
 
@@ -86,7 +86,7 @@ def test_listed_total_counts_the_trials_that_users_tried(tmp_path):
         control = {"verb": "try", "config": {"lr": number}}
         with_others.add("control", id=f"{number}", control=control)
     with_others.end()
-    assert listed(folder).total == 4
+    assert summarize_experiment(folder).total == 4
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_listed_total_counts_the_trials_that_users_tried(tmp_path):
     ],
 )
 def test_arranged_filters_by_where(where, numbers):
-    assert arranged(ROWS, where=where) == numbers
+    assert select_rows(ROWS, where=where) == numbers
 
 
 @pytest.mark.parametrize(
@@ -111,25 +111,25 @@ def test_arranged_filters_by_where(where, numbers):
 )
 def test_arranged_invalid_where_is_refused(where, snapshot):
     with snapshot.raises(UsageError):
-        arranged(ROWS, where=where)
-    assert arranged([], where="los < 1") == []
+        select_rows(ROWS, where=where)
+    assert select_rows([], where="los < 1") == []
 
 
 def test_arranged_sorts_missing_values_last(snapshot):
-    assert arranged(ROWS, sort="loss") == [2, 0, 1]
-    assert arranged(ROWS, sort="loss", reverse=True) == [0, 2, 1]
-    assert arranged(ROWS, sort="config.lr") == [0, 1, 2]  # numbers before text
-    assert arranged(ROWS, sort="tags") == [1, 0, 2]
-    assert arranged(ROWS, where="name == 'c'", sort="config") == [2]
+    assert select_rows(ROWS, sort="loss") == [2, 0, 1]
+    assert select_rows(ROWS, sort="loss", reverse=True) == [0, 2, 1]
+    assert select_rows(ROWS, sort="config.lr") == [0, 1, 2]  # numbers before text
+    assert select_rows(ROWS, sort="tags") == [1, 0, 2]
+    assert select_rows(ROWS, where="name == 'c'", sort="config") == [2]
     with snapshot.raises(UsageError):
-        arranged(ROWS, where="name == 'c'", sort="lr")
+        select_rows(ROWS, where="name == 'c'", sort="lr")
 
 
 def test_arranged_reads_names_with_dots_and_slashes():
     rows = [{"val.ms": n, "val/acc": n, "config": {"a.b": n}} for n in (3, 1, 2)]
-    assert arranged(rows, where="val.ms > 1 and value('val/acc') < 3") == [2]
+    assert select_rows(rows, where="val.ms > 1 and value('val/acc') < 3") == [2]
     for name in ("val.ms", "val/acc", "config.a.b"):
-        assert arranged(rows, sort=name) == [1, 2, 0]
+        assert select_rows(rows, sort=name) == [1, 2, 0]
 
 
 def test_trial_rows_have_best_metrics_and_config(snapshot, writer):
@@ -137,11 +137,11 @@ def test_trial_rows_have_best_metrics_and_config(snapshot, writer):
     writer.trial(1, error=("oom", "m"))
     writer.end()
     results = writer.results
-    rows = trial_rows(results)
+    rows = build_trial_rows(results)
     snapshot(json.dumps(rows, indent=1))
-    reports = trial_json(results, results.trials["00000"])["reports"]
+    reports = describe_trial(results, results.trials["00000"])["reports"]
     assert reports[1] == {"epoch": 2, "val_accuracy": 0.75}
-    assert trial_json(results, results.trials["00001"]) == {
+    assert describe_trial(results, results.trials["00001"]) == {
         **rows[1],
         "message": "m",
         "reports": [],

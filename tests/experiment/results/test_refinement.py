@@ -10,18 +10,18 @@ from synthetic import Writer, ended, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.resolve import resolve as resolved
-from tuner.experiment.results.refinement import narrowed, refine, write_refined
+from tuner.experiment.results.refinement import narrow_space, refine, write_refined
 from tuner.experiment.results.results import Results
 from tuner.spec.space.domains import Domain, Numeric
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.grid import Grid
 from tuner.spec.space.parsing import parse_space
-from tuner.spec.space.spaces import config_at, domains_of, space_text
+from tuner.spec.space.spaces import config_at, format_space, list_domains
 from tuner.testing.spaces import spaces
 
 
 def text(space, configs):
-    return space_text(narrowed(parse_space(space), configs))
+    return format_space(narrow_space(parse_space(space), configs))
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_narrowed_branch_uses_its_configs():
 
 @given(spaces, st.integers(1, 4), st.randoms(use_true_random=False))
 def test_narrowed_space_holds_leaders_within_bounds(space, count, random):
-    assume(any(True for _ in domains_of(space)))
+    assume(any(True for _ in list_domains(space)))
     configs = [config_at(space, lambda _: random.random()) for _ in range(count)]
-    region = narrowed(space, configs)
-    assert parse_space(space_text(region)) == region  # as YAML it is read back
+    region = narrow_space(space, configs)
+    assert parse_space(format_space(region)) == region  # as YAML it is read back
     for config in configs:
         Encoding(region).encode(config)  # raises where it is outside
     grid = Grid(region, lambda _: 2)

@@ -4,10 +4,10 @@ import pytest
 from synthetic import START, Writer, ended, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
-from tuner.experiment.results.listing import arranged_trials, trial_rows
+from tuner.experiment.results.listing import build_trial_rows, select_trial_rows
 from tuner.experiment.results.results import Results
-from tuner.reporting.experiment_text import summary
-from tuner.reporting.tables import trials_table
+from tuner.reporting.experiment_text import format_summary
+from tuner.reporting.tables import format_trials
 
 
 @pytest.fixture
@@ -53,15 +53,15 @@ def test_values_that_do_not_count_come_last_and_are_marked(tmp_path, is_late):
     writer.trial(3, [{"val_accuracy": 0.8, "ms": 9}], config={"lr": 3})
     writer.trial(4, [{"val_accuracy": 0.99, "ms": 9}] * 2, error=("nan", "m"), config={"lr": 4})
     results = writer.results
-    rows = trial_rows(results)
-    order = arranged_trials(rows, sort="val_accuracy", reverse=True)
+    rows = build_trial_rows(results)
+    order = select_trial_rows(rows, sort="val_accuracy", reverse=True)
     assert order == ([2, 1, 4, 0, 3] if is_late else [3, 2, 1, 4, 0])
-    assert arranged_trials(rows, sort="lr", where="lr >= 0") == [0, 1, 2, 3, 4]
-    assert arranged_trials(rows, sort="config.lr", reverse=True) == [4, 3, 2, 1, 0]
-    table = trials_table(rows, results.objective)
+    assert select_trial_rows(rows, sort="lr", where="lr >= 0") == [0, 1, 2, 3, 4]
+    assert select_trial_rows(rows, sort="config.lr", reverse=True) == [4, 3, 2, 1, 0]
+    table = format_trials(rows, results.objective)
     assert ("completed, before epoch 2" in table) == is_late
     assert table.count("completed, beyond limits") == 1
-    assert ", 1 beyond the limits ms <= 20" in summary(results)
+    assert ", 1 beyond the limits ms <= 20" in format_summary(results)
     frame = results.dataframe().sort_values("best/val_accuracy", ascending=False)
     usable = frame[frame["status"] != "failed"]["trial_id"].map(int).tolist()
     assert usable == ([2, 1, 0, 3] if is_late else [3, 2, 1, 0])
@@ -74,7 +74,7 @@ def test_trial_whose_late_reports_break_the_limits_is_beyond_them(tmp_path):
     writer.trial(0, [{"val_accuracy": 0.5, "ms": 9}, {"val_accuracy": 0.5, "ms": 30}])
     results = writer.results
     assert results.beyond == 1
-    assert results.why_unusable("val_accuracy") == "1 beyond the limits ms <= 20"
+    assert results.describe_unusable("val_accuracy") == "1 beyond the limits ms <= 20"
 
 
 def test_get_best_trial_without_usable_trials_has_reasons(snapshot, tmp_path):
@@ -117,14 +117,14 @@ def test_best_checkpoint_uses_the_best_saved_epoch_and_says_so(writer, caplog):
     assert results.best_checkpoint().epoch == 4
     message = f"trial {trial_id} kept no checkpoint of its best epoch 3: epoch 4 is taken"
     assert caplog.messages == [message]
-    assert results.best_json()["epoch"] == 3
-    assert results.best_json()["checkpoint"] is None
+    assert results.describe_best()["epoch"] == 3
+    assert results.describe_best()["checkpoint"] is None
 
 
 def test_best_json_and_show(snapshot, folder):
     results = Results(folder)
     shown = results.show()
-    assert shown["best"] == results.best_json()
+    assert shown["best"] == results.describe_best()
     snapshot(json.dumps(shown, indent=1))
 
 

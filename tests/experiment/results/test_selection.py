@@ -9,8 +9,8 @@ from stories import search
 from tuner.experiment.results.selection import (
     MODES,
     SCOPES,
-    best_epoch,
-    front_of,
+    find_best_epoch,
+    find_front,
     hypervolume,
     score,
 )
@@ -69,7 +69,7 @@ def test_score_is_within_the_finite_values(values, mode, scope):
 
 @given(values=st.lists(st.tuples(st.integers(1, 9), NUMBERS)), mode=st.sampled_from(MODES))
 def test_best_epoch_is_the_first_best(values, mode):
-    result = best_epoch(values, loss(mode))
+    result = find_best_epoch(values, loss(mode))
     top = score(values, loss(mode))
     assert (result is None) == (top is None)
     assume(result is not None)
@@ -79,7 +79,7 @@ def test_best_epoch_is_the_first_best(values, mode):
 @given(points_of_two)
 def test_front_has_what_no_other_beats(points):
     trials = [(point, TrialRecord(f"{n:05}", 0.0)) for n, point in enumerate(points)]
-    front = [point for point, _ in front_of(trials)]
+    front = [point for point, _ in find_front(trials)]
     for point in points:
         assert any(a <= point[0] and b <= point[1] for a, b in front)
     for a, b in front:

@@ -10,17 +10,17 @@ from scipy import stats
 
 from tuner.experiment.results.statistics import (
     Accuracy,
-    accuracy_of,
-    class_lines,
-    class_recalls,
-    confusion_in,
-    differences_from_best,
-    macro_recall,
-    mean_of,
-    measured_accuracy,
-    warnings_of,
+    build_accuracy,
+    build_test_accuracy,
+    collect_warnings,
+    compute_class_recalls,
+    compute_differences,
+    compute_macro_recall,
+    compute_mean,
+    describe_test,
+    format_class_recalls,
+    read_confusion,
     wilson,
-    with_interval,
 )
 
 numbers = st.floats(-1e3, 1e3).map(lambda x: round(x, 4))
@@ -36,7 +36,7 @@ CATS = {
 
 @given(st.lists(numbers, min_size=2, max_size=12).filter(lambda v: len(set(v)) > 1))
 def test_mean_of_equals_scipys(values):
-    result = mean_of(values)
+    result = compute_mean(values)
     error = stats.sem(values)
     low, high = stats.t.interval(0.95, len(values) - 1, loc=result.mean, scale=error)
     assert result.standard_error == pytest.approx(error)
@@ -47,7 +47,7 @@ def test_mean_of_equals_scipys(values):
 @given(pairs.filter(lambda p: len({a - b for a, b in p}) > 1))
 def test_differences_from_best_of_two_equal_scipys(values):
     first, second = ({k: pair[i] for k, pair in enumerate(values)} for i in (0, 1))
-    (result,) = differences_from_best([first], second)
+    (result,) = compute_differences([first], second)
     assume(result.sd > 1e-3)  # tied differences get the values' resolution
     test = stats.ttest_rel(list(first.values()), list(second.values()))
     interval = test.confidence_interval(0.95)
@@ -62,7 +62,7 @@ def test_differences_from_best_of_two_equal_scipys(values):
 def apart(values):
     """Which of the others is told apart from the best of the groups of values."""
     best, *others = (dict(enumerate(group)) for group in sorted(values, key=fmean))
-    result = differences_from_best(others, best)
+    result = compute_differences(others, best)
     return [each is not None and each.is_settled for each in result]
 
 
@@ -91,18 +91,18 @@ def test_differences_from_best_of_accuracies_that_tie_are_rarely_apart(groups, k
 
 def test_differences_that_tie_have_the_spread_of_their_rounding():
     """That of the difference of two values, each uniform within the resolution: 1 / 12 of it."""
-    [tied] = differences_from_best([{1: 0.3, 2: 0.4}], {1: 0.1, 2: 0.2})
+    [tied] = compute_differences([{1: 0.3, 2: 0.4}], {1: 0.1, 2: 0.2})
     assert tied.sd == pytest.approx(0.1 * (2 / 12) ** 0.5)
 
 
 def test_differences_from_best_use_the_shared_keys():
     best = {1: 0.10, 2: 0.12, 3: 0.11}
-    short, single, none = differences_from_best([{1: 0.20, 3: 0.22}, {2: 0.5}, {}], best)
+    short, single, none = compute_differences([{1: 0.20, 3: 0.22}, {2: 0.5}, {}], best)
     assert (short.n, single.n, none) == (2, 1, None)
     assert short.mean == pytest.approx(0.105)
     assert short.low is not None
     assert single.low is None
-    assert differences_from_best([{1: 0.5}], {}) == [None]
+    assert compute_differences([{1: 0.5}], {}) == [None]
     assert apart([[0.1, 0.1], [0.2, 0.2]]) == [True]
 
 
@@ -122,10 +122,10 @@ def test_accuracy_within_chance_of_its_baseline_has_a_warning():
     accuracy = Accuracy("test_accuracy", 0.9, 50, 0.34)
     assert accuracy.beats_baseline is True
     assert (accuracy.note, accuracy.warning) == ("baseline 0.34", "")
-    assert not [*warnings_of(None, accuracy)]
+    assert not [*collect_warnings(None, accuracy)]
     accuracy = Accuracy("test_accuracy", 0.4, 50, 0.34)
     assert accuracy.beats_baseline is False
-    assert [*warnings_of(accuracy, None)] == [
+    assert [*collect_warnings(accuracy, None)] == [
         "test_accuracy 0.4 does not beat the baseline beyond chance: always naming the largest "
         "class gives 0.34, and the 95 % interval over 50 images is 0.2761 to 0.5382."
     ]
@@ -138,13 +138,13 @@ def test_accuracy_of_the_best_of_many_trials_counts_the_choice():
 
 
 def best_and_default(best, default, *, images=360, among=24):
-    known = accuracy_of("val_accuracy", {"val_accuracy": default}, {"images": images})
+    known = build_accuracy("val_accuracy", {"val_accuracy": default}, {"images": images})
     return Accuracy("val_accuracy", best, images, None, among, known)
 
 
 def test_best_within_chance_of_the_default_config_has_a_sentence():
     accuracy = best_and_default(0.92, 0.9)
-    assert [*warnings_of(accuracy)] == [
+    assert [*collect_warnings(accuracy)] == [
         "val_accuracy 0.92 is no better than the default config (trial 00000, 0.9) beyond chance: "
         "the 95 % interval of the difference over 360 images is -0.04155 to 0.06899."
     ]
@@ -167,20 +167,20 @@ def test_best_of_equal_configs_is_better_than_the_default_in_few_searches():
     "images", [None, [], {}, {"baseline": 0.5}, {"images": 0}, {"images": "9"}, {"images": 9.0}]
 )
 def test_accuracy_of_unknown_images_is_none(images):
-    assert accuracy_of("val_accuracy", {"val_accuracy": 0.5}, images) is None
+    assert build_accuracy("val_accuracy", {"val_accuracy": 0.5}, images) is None
 
 
 def test_with_interval_without_a_baseline():
     measured = {"test_accuracy": 0.4, "images": 50}
-    shown = with_interval(measured)
+    shown = describe_test(measured)
     assert shown["test_accuracy_interval"] == pytest.approx([0.27605, 0.53820], abs=1e-4)
     assert (shown["images"], shown["baseline"], shown["beats_baseline"]) == (50, None, None)
-    accuracy = measured_accuracy(measured)
+    accuracy = build_test_accuracy(measured)
     assert (accuracy.note, accuracy.warning) == ("", "")
 
 
 def test_class_recalls_are_the_least_first():
-    rows = class_recalls(CATS)
+    rows = compute_class_recalls(CATS)
     assert [(row.name, row.images, row.recall) for row in rows] == [
         ("dog", 10, 0.5),
         ("cat", 10, 0.8),
@@ -190,7 +190,7 @@ def test_class_recalls_are_the_least_first():
     assert rows[1].other == "dog"
     low, high = rows[0].interval
     assert low < 0.5 < high
-    first, *_, last = class_lines(CATS)
+    first, *_, last = format_class_recalls(CATS)
     assert " ".join(first.split()) == "dog 0.50 (0.24 to 0.76) of 10 4 taken for cat"
     assert "taken" not in last
 
@@ -206,8 +206,8 @@ def test_class_recalls_are_the_least_first():
 def test_macro_recall_is_known_of_uneven_classes(matrix, recall):
     confusion = {"classes": ["cat", "dog"], "matrix": matrix}
     measured = {"test_accuracy": 0.8, "images": 40, "confusion": confusion}
-    assert macro_recall(measured) == recall
-    assert with_interval(measured).get("macro_recall") == recall
+    assert compute_macro_recall(measured) == recall
+    assert describe_test(measured).get("macro_recall") == recall
 
 
 @pytest.mark.parametrize(
@@ -223,5 +223,5 @@ def test_macro_recall_is_known_of_uneven_classes(matrix, recall):
     ],
 )
 def test_confusion_in_an_invalid_record_is_none(confusion):
-    assert confusion_in({"confusion": confusion}) is None
-    assert class_recalls({"confusion": confusion}) == []
+    assert read_confusion({"confusion": confusion}) is None
+    assert compute_class_recalls({"confusion": confusion}) == []

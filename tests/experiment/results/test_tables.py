@@ -9,7 +9,7 @@ import pytest
 from stories import odd, search
 
 from tuner.errors import UsageError
-from tuner.experiment.results.tables import reports_frame, trials_frame, write_table
+from tuner.experiment.results.tables import build_reports_frame, build_trials_frame, write_table
 from tuner.experiment.trials import Report, TrialError, TrialRecord
 from tuner.spec.sections import Objective
 
@@ -23,18 +23,18 @@ def trial(config, *reports):
 
 def test_frames_have_all_metrics_and_seeds():
     bent = trial({}, {"loss": 1.0}, {"loss": 0.5, "acc": 0.1}, {"loss": 0.75})
-    frame = trials_frame([bent], LOSS)
+    frame = build_trials_frame([bent], LOSS)
     assert (frame.loc[0, "last/acc"], frame.loc[0, "last/loss"]) == (0.1, 0.75)
     assert (frame.loc[0, "best/acc"], frame.loc[0, "best_epoch"]) == (0.1, 2)
-    assert reports_frame([bent])["acc"].isna().tolist() == [True, False, True]
+    assert build_reports_frame([bent])["acc"].isna().tolist() == [True, False, True]
     seeded = replace(trial({}), seed=7)
-    frame = trials_frame([trial({}), seeded, trial({"seed": 9})], LOSS, seed=3)
+    frame = build_trials_frame([trial({}), seeded, trial({"seed": 9})], LOSS, seed=3)
     assert frame["seed"].tolist() == [3, 7, 9]
 
 
 def test_whole_numbers_stay_so_and_none_is_a_value(tmp_path):
     configs = [{"n": 3, "x": 0.5, "s": None}, {"n": 2**40, "s": "cosine"}, {"x": 1, "s": "step"}]
-    frame = trials_frame([trial(config) for config in configs], LOSS)
+    frame = build_trials_frame([trial(config) for config in configs], LOSS)
     assert frame["config/n"].tolist() == [3, 2**40, pd.NA]
     assert frame["config/x"].tolist() == [0.5, pd.NA, 1.0]
     assert frame["config/s"].tolist() == [None, "cosine", "step"]
@@ -80,7 +80,7 @@ def test_write_table_csv_disarms_formulas(tmp_path):
     configs = [{"a": text, "b": -0.5, "c": mixed} for text in HOSTILE for mixed in (-1, "-x")]
     trials = [replace(trial(config), trial_id=f"{n:05}") for n, config in enumerate(configs)]
     failed = replace(trial({"a": "-0.5"}), status="failed", error=TrialError("=1+1", "m"))
-    frame = trials_frame([*trials, failed], LOSS)
+    frame = build_trials_frame([*trials, failed], LOSS)
     write_table(frame, tmp_path / "x.csv")
     back = pd.read_csv(tmp_path / "x.csv", dtype={"config/a": str})
     harmless = [f"'{text}".replace("\r", "\n") for text in HOSTILE[:-1]] + ["a\n=1"]

@@ -7,7 +7,7 @@ import pytest
 from recorded import around, losses, record
 from stories import ODD, odd, search
 
-from tuner.reporting.advice import advice_json, advise
+from tuner.reporting.advice import advise, describe_findings
 from tuner.reporting.advice.finding import SEVERITIES
 
 
@@ -28,7 +28,7 @@ def test_advice_on_a_sound_search_says_so():
 @pytest.mark.parametrize("kind", ODD)
 def test_advice_on_an_odd_search_is_plain_json(kind, tmp_path):
     findings = advise(odd(tmp_path / "x", kind))
-    document = json.loads(json.dumps(advice_json(findings), allow_nan=False))
+    document = json.loads(json.dumps(describe_findings(findings), allow_nan=False))
     for finding in document["findings"]:
         assert finding["evidence"]["seen"]
         assert shlex.split(finding["action"]["command"])[0] == "tuner"
@@ -37,5 +37,5 @@ def test_advice_on_an_odd_search_is_plain_json(kind, tmp_path):
 
 def test_advice_repeats_itself(tmp_path):
     results = search(tmp_path / "x", 60)
-    once, again = (advice_json(advise(results)) for _ in range(2))
+    once, again = (describe_findings(advise(results)) for _ in range(2))
     assert once == again

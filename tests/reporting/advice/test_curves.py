@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from recorded import record
 
-from tuner.reporting.advice.curves import curve_findings
+from tuner.reporting.advice.curves import check_curves
 from tuner.spec.code import IMAGE_CLASSIFIER
 
 LENGTH = 16
@@ -26,7 +26,7 @@ def findings_of(curve, trials=20, **spec):
         return 0.1 * (1 - n / LENGTH) if annealed else 0.1
 
     annealed = spec.pop("annealed", False)
-    return {f.kind: f for f in curve_findings(record(metrics, trials, **{**WHOLE, **spec}))}
+    return {f.kind: f for f in check_curves(record(metrics, trials, **{**WHOLE, **spec}))}
 
 
 def slow(epoch_E, u_D, rng):

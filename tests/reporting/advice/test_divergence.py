@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from recorded import losses, record
 
-from tuner.reporting.advice.divergence import divergence_findings, rule_of
+from tuner.reporting.advice.divergence import check_divergence, find_rule
 from tuner.spec.space.constraints import Condition
 
 
@@ -21,17 +21,17 @@ def diverging(where):
 )
 def test_divergence_rule_is_an_expression_that_holds_for_diverged_trials(where, names):
     made = record(diverging(where), 120)
-    rule = rule_of(made)
+    rule = find_rule(made)
     assert rule is not None
     condition = Condition(rule[0])
     assert set(condition.names) == set(names)
-    holds = np.array([condition.holds(trial.config) for trial in made.trials])
+    holds = np.array([condition.is_true(trial.config) for trial in made.trials])
     assert np.array_equal(holds, rule[1])
     assert (holds == made.diverged_N).mean() > 0.9
 
 
 def test_divergence_finding_forbids_the_region():
-    (finding,) = divergence_findings(record(diverging(lambda u_D: u_D[0] > 0.7), 120))
+    (finding,) = check_divergence(record(diverging(lambda u_D: u_D[0] > 0.7), 120))
     assert finding.severity == "high"
     assert "'search.forbid=[" in finding.command
     assert finding.figures["inside"] >= finding.figures["hits"] >= 25
@@ -39,4 +39,4 @@ def test_divergence_finding_forbids_the_region():
 
 def test_divergence_anywhere_gives_no_rule():
     made = record(lambda u_D, rng: losses(np.nan if rng.random() < 0.3 else 0.5), 120)
-    assert rule_of(made) is None
+    assert find_rule(made) is None

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from recorded import SPACE, around, losses, record
 
-from tuner.reporting.advice.domains import FEWEST, extended, space_findings
+from tuner.reporting.advice.domains import FEWEST, check_space, extend_domain
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.space.parsing import parse_space
 
 
 def kinds(made):
-    return [finding.kind for finding in space_findings(made)]
+    return [finding.kind for finding in check_space(made)]
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def kinds(made):
     [(-0.2, "lower", "loguniform(1e-06, 1)"), (1.2, "upper", "loguniform(0.0001, 100.0)")],
 )
 def test_edge_names_the_side_and_extends_the_domain(best, side, domain):
-    (finding,) = [f for f in space_findings(record(around(best, 0.5))) if f.kind == "edge"]
+    (finding,) = [f for f in check_space(record(around(best, 0.5))) if f.kind == "edge"]
     assert finding.severity == "high"
     assert (finding.figures["hyperparameter"], finding.figures["side"]) == ("lr", side)
     assert finding.command == f"tuner run --like digits 'search.space.lr={domain}'"
@@ -32,7 +32,7 @@ def test_edge_extends_a_domain_to_what_the_classifier_takes(domain, expected):
     space = {**SPACE, "crop_padding": domain}  # at most half of an image of 8 px
     search = {"strategy": "random", "space": space}
     made = record(around(0.5, 0.5, 1.2), trainable=IMAGE_CLASSIFIER, search=search)
-    edges = [finding.figures["domain"] for finding in space_findings(made)]
+    edges = [finding.figures["domain"] for finding in check_space(made)]
     assert edges == expected
 
 
@@ -50,14 +50,14 @@ def test_wasted_domain_is_narrowed_to_the_leaders():
     made = record(
         lambda u_D, rng: losses(min((7 * (u_D[0] - 0.4)) ** 2, 1) + 0.1 * u_D[1] ** 2), 100
     )
-    finding = next(f for f in space_findings(made) if f.kind == "wasted")
+    finding = next(f for f in check_space(made) if f.kind == "wasted")
     narrow = parse_space({"lr": finding.figures["domain"]})["lr"]
     assert 0.0001 < narrow.lower < 10**-2.4 < narrow.upper < 1
 
 
 def test_useless_hyperparameter_is_fixed_at_the_best_value():
     made = record(lambda u_D, rng: losses((u_D[0] - 0.5) ** 2), 100)
-    finding = next(f for f in space_findings(made) if f.kind == "useless")
+    finding = next(f for f in check_space(made) if f.kind == "useless")
     assert finding.figures["hyperparameter"] == "momentum"
     best = made.trials[int(made.order_N[0])].config["momentum"]
     assert finding.command.endswith(f"search.space.momentum={best!r}")
@@ -65,12 +65,12 @@ def test_useless_hyperparameter_is_fixed_at_the_best_value():
 
 def test_interaction_is_found():
     made = record(lambda u_D, rng: losses(1 + 4 * (u_D[0] - 0.5) * (u_D[1] - 0.5)), 100)
-    (finding,) = [f for f in space_findings(made) if f.kind == "interaction"]
+    (finding,) = [f for f in check_space(made) if f.kind == "interaction"]
     assert finding.figures["hyperparameters"] == ["lr", "momentum"]
 
 
 def test_few_trials_say_how_many_are_needed():
-    (finding,) = space_findings(record(around(-0.2, 0.5), FEWEST - 3))
+    (finding,) = check_space(record(around(-0.2, 0.5), FEWEST - 3))
     assert (finding.kind, finding.severity) == ("few_trials", "open")
     assert finding.command == "tuner resume digits --add-samples 3"
 
@@ -114,5 +114,5 @@ def test_few_trials_say_how_many_are_needed():
     ],
 )
 def test_extended_domain_is_legal_and_wider(domain, side, text):
-    wider = extended(parse_space({"x": domain})["x"], side)
+    wider = extend_domain(parse_space({"x": domain})["x"], side)
     assert wider == (text and parse_space({"x": text})["x"])

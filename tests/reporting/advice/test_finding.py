@@ -9,7 +9,7 @@ EDGE = Finding("edge", "high", "Seen 1.\x1b[31m", "It means 2.", "tuner best x",
 
 
 def test_finding_as_text_has_three_printable_lines():
-    seen, meaning, command = EDGE.as_text().split("\n")
+    seen, meaning, command = EDGE.format_text().split("\n")
     assert seen == "high: Seen 1. [31m"
     assert (meaning, command) == ("  It means 2.", "  $ tuner best x")
     assert EDGE.as_dict()["evidence"]["n"] == 3

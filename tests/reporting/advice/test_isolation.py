@@ -9,7 +9,7 @@ from recorded import SPACE, around, losses, record
 
 from tuner.errors import UsageError
 from tuner.reporting.advice import isolation
-from tuner.reporting.advice.isolation import answer, expected_best_weights
+from tuner.reporting.advice.isolation import compare_values, compute_best_weights
 from tuner.spec.space.parsing import parse_space
 
 SEARCH = {"strategy": "random", "space": {**SPACE, "kind": "choice(['a', 'b'])"}}
@@ -21,14 +21,14 @@ def test_isolation_examples_hold():
 
 @given(st.integers(1, 30), st.integers(1, 30))
 def test_expected_best_weights_are_a_falling_distribution(n, m):
-    weights = expected_best_weights(n, m).tolist()
+    weights = compute_best_weights(n, m).tolist()
     assert sum(weights) == pytest.approx(1)
     assert weights == pytest.approx(sorted(weights, reverse=True))
 
 
 def test_ask_for_a_choice_finds_the_better_value():
     made = record(lambda u_D, rng: losses(1 + u_D[0] + (u_D[2] < 0.5)), 80, search=SEARCH)
-    finding = answer(made, "kind")
+    finding = compare_values(made, "kind")
     assert finding.severity == "low"
     assert finding.command == "tuner run --like digits 'search.space.kind='\"'\"'b'\"'\"''"
     worse, best = finding.figures["levels"]
@@ -38,14 +38,14 @@ def test_ask_for_a_choice_finds_the_better_value():
 
 def test_ask_for_a_useless_choice_asks_for_more_trials():
     made = record(lambda u_D, rng: losses(1 + u_D[0]), 40, search=SEARCH)
-    finding = answer(made, "kind")
+    finding = compare_values(made, "kind")
     assert finding.severity == "open"
     assert "cannot be told apart" in finding.meaning
     assert int(finding.command.rpartition(" ")[2]) >= 40
 
 
 def test_ask_for_a_number_compares_quarters_that_cover_its_trials():
-    finding = answer(record(around(0.1, 0.5), 80), "lr")
+    finding = compare_values(record(around(0.1, 0.5), 80), "lr")
     levels = finding.figures["levels"]
     assert sum(level["n"] for level in levels) == 80
     assert min(levels, key=lambda level: level["expected_best"]) is levels[0]
@@ -55,8 +55,8 @@ def test_ask_for_a_number_compares_quarters_that_cover_its_trials():
 
 def test_ask_for_an_unknown_name_lists_the_choices(snapshot):
     with snapshot.raises(UsageError):
-        answer(record(around(0.5, 0.5)), "momentun")
+        compare_values(record(around(0.5, 0.5)), "momentun")
 
 
 def test_ask_of_few_trials_asks_for_more():
-    assert answer(record(around(0.5, 0.5), 6), "lr").severity == "open"
+    assert compare_values(record(around(0.5, 0.5), 6), "lr").severity == "open"

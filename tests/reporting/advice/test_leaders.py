@@ -8,17 +8,17 @@ from confirmed import FOUND, retrained, searched
 from recorded import around, losses, record
 
 from tuner.reporting.advice import leaders
-from tuner.reporting.advice.leaders import leader_findings, seeds_needed
+from tuner.reporting.advice.leaders import check_leaders, count_needed_seeds
 from tuner.reporting.advice.record import SearchRecord
 
 
 def kinds(made):
-    return {finding.kind: finding for finding in leader_findings(made)}
+    return {finding.kind: finding for finding in check_leaders(made)}
 
 
 def test_seeds_needed_have_the_power_that_they_promise():
     assert doctest.testmod(leaders).failed == 0
-    n = seeds_needed(1.0, 0.8)
+    n = count_needed_seeds(1.0, 0.8)
     rng = np.random.default_rng(0)
     differences = rng.normal(0.8, 2**0.5, (4000, n)).mean(axis=1)
     assert abs(np.mean(differences > 1.96 * (2 / n) ** 0.5) - 0.8) < 0.03
@@ -34,12 +34,12 @@ def test_leaders_that_noise_separates_are_to_be_confirmed():
 def test_leaders_of_a_confirmation_need_more_seeds_only_if_tied(tmp_path):
     results = searched(tmp_path / "digits", FOUND)
     retrained(results, [[0.90, 0.94, 0.92], [0.93, 0.91, 0.95]])
-    finding = kinds(SearchRecord.of(results))["tied"]
+    finding = kinds(SearchRecord.build(results))["tied"]
     assert finding.figures["n"] == 3
     assert finding.figures["seeds"] > 3
     apart = searched(tmp_path / "apart", FOUND)
     retrained(apart, [[0.90, 0.901, 0.902], [0.80, 0.801, 0.802]])
-    assert "tied" not in kinds(SearchRecord.of(apart))
+    assert "tied" not in kinds(SearchRecord.build(apart))
 
 
 def test_seeds_in_the_space_are_repetitions_of_a_config():

@@ -12,7 +12,7 @@ def test_record_places_trials_in_the_unit_cube_with_their_costs():
     made = record(lambda u_D, rng: losses(float(u_D[0])), 20)
     assert made.u_ND.shape == (20, 2)
     assert np.ptp(made.cost_N - made.u_ND[:, 0]) < 1e-9  # by as much as the curves fall
-    assert made.leaders(0.1, 1) == list(np.argsort(made.u_ND[:, 0])[:2])
+    assert made.list_leaders(0.1, 1) == list(np.argsort(made.u_ND[:, 0])[:2])
 
 
 def test_record_cost_of_a_failed_trial_is_infinite_and_no_leader():
@@ -20,7 +20,7 @@ def test_record_cost_of_a_failed_trial_is_infinite_and_no_leader():
     failed = made.u_ND[:, 0] > 0.5
     assert np.array_equal(~np.isfinite(made.cost_N), failed)
     assert np.array_equal(made.diverged_N, failed)
-    assert len(made.leaders(1, 1)) == 20 - failed.sum()
+    assert len(made.list_leaders(1, 1)) == 20 - failed.sum()
 
 
 def test_record_counts_a_trial_that_ends_worse_than_it_began_as_diverged():
@@ -48,7 +48,7 @@ def test_record_of_results_names_what_its_commands_open(tmp_path, monkeypatch):
     results = searched(tmp_path / "digits", FOUND)
     (results.folder / "trials/00001").mkdir(parents=True)
     (results.folder / "trials/00001/test.json").write_text("{}")
-    made = SearchRecord.of(results)
+    made = SearchRecord.build(results)
     assert (made.name, made.tested) == ("digits", ("00001",))
     elsewhere = searched(tmp_path / "in here" / "digits", FOUND)
-    assert SearchRecord.of(elsewhere).name == f"'{elsewhere.folder}'"
+    assert SearchRecord.build(elsewhere).name == f"'{elsewhere.folder}'"

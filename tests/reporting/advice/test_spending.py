@@ -9,9 +9,9 @@ from recorded import record
 
 from tuner.experiment.history import fold
 from tuner.reporting.advice.record import SearchRecord
-from tuner.reporting.advice.spending import correlation, spending_findings
+from tuner.reporting.advice.spending import check_spending, compute_rank_correlation
 from tuner.spec.experiment import build_spec
-from tuner.spec.text import override
+from tuner.spec.text import apply_assignments
 
 
 def ran(early=lambda u_D, rng: u_D[0], goes_on=lambda loss: loss < 0.5, first=1):
@@ -26,14 +26,14 @@ def ran(early=lambda u_D, rng: u_D[0], goes_on=lambda loss: loss < 0.5, first=1)
 
 
 def kinds(made):
-    return {finding.kind: finding for finding in spending_findings(made)}
+    return {finding.kind: finding for finding in check_spending(made)}
 
 
 def after(finding, made):
     """The spec that the finding's command searches with."""
     *command, setting = shlex.split(finding.command)
     assert command == ["tuner", "run", "--like", "digits"]
-    return build_spec(override(made.spec.plain(), [setting]))
+    return build_spec(apply_assignments(made.spec.dump_values(), [setting]))
 
 
 def test_rung_with_a_random_order_names_the_first_epoch_that_tells():
@@ -90,9 +90,12 @@ def test_correlation_interval_holds_as_often_as_it_says():
     rng = np.random.default_rng(0)
     truth = 6 / np.pi * np.arcsin(0.25)  # of normal values
     draws = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], (400, 30))
-    held = [low < truth < high for _, low, high in map(correlation, draws)]
+    held = [low < truth < high for _, low, high in map(compute_rank_correlation, draws)]
     assert 0.92 < np.mean(held) < 0.98
-    assert (correlation([(1, 2)] * 9)[0], correlation([(1, 2)] * 3)) == (0, (0, -1, 1))
+    assert (compute_rank_correlation([(1, 2)] * 9)[0], compute_rank_correlation([(1, 2)] * 3)) == (
+        0,
+        (0, -1, 1),
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ MEMORY = {"metric": "peak_memory_mib", "mode": "min"}
 
 def history(results, by="trial"):
     """The caption, the dots, the line and the layout."""
-    caption, plot = best.history(FigureData(results), by)
+    caption, plot = best.draw_history(FigureData(results), by)
     dots, line = plot["data"]
     return caption, dots, line, plot["layout"]
 
@@ -137,7 +137,7 @@ def test_comparison_draws_a_line_and_a_band_for_each_strategy(tmp_path):
     for trace, result in zip(curves.plot["data"], results, strict=True):
         trial = result.get_best_trial()
         assert trace["name"] == f"{result.name}, trial {trial.trial_id}"
-        values = dict(trial.values("val_accuracy"))
+        values = dict(trial.list_values("val_accuracy"))
         assert dict(zip(trace["x"], trace["y"], strict=True)) == pytest.approx(values, rel=1e-5)
 
 

@@ -6,7 +6,7 @@ from synthetic import change_document, read_document
 
 from tuner.experiment.results.results import Results
 from tuner.reporting.figures import draw_section
-from tuner.reporting.figures.data import FigureData, fence_of, leading
+from tuner.reporting.figures.data import FigureData, find_fence, select_leading
 from tuner.spec.sections import Objective
 
 
@@ -44,12 +44,12 @@ def test_data_of_some_trials_has_these_alone(tmp_path):
     ],
 )
 def test_fence_of_values_is_tukeys_outer_fence(values, mode, fence):
-    assert fence_of(values, Objective(mode=mode)) == fence
+    assert find_fence(values, Objective(mode=mode)) == fence
 
 
 @given(st.lists(st.integers(), min_size=1, unique=True), st.integers(1, 20))
 def test_leading_keeps_order_and_ends(items, most):
-    kept = leading(items, most)
+    kept = select_leading(items, most)
     assert len(kept) == min(most, len(items))
     assert kept == [item for item in items if item in kept]
     assert kept[0] == items[0]

@@ -8,11 +8,11 @@ from tuner.reporting.figures import draw_section
 from tuner.reporting.figures.data import FigureData
 from tuner.reporting.figures.figure import (
     COLOURS,
-    drawn,
-    escaped,
-    make_count_axis,
-    make_value_axis,
-    rounded,
+    build_count_axis,
+    build_figure,
+    build_value_axis,
+    escape_text,
+    round_values,
     scale_time,
 )
 
@@ -52,15 +52,15 @@ def test_by_chooses_one_order_of_the_best_so_far(tmp_path):
 
 def test_drawn_is_styled():
     plot = {"data": [], "layout": {"height": 500}}
-    figure = drawn("draw", "Ours", lambda subject: (f"Read {subject}.", plot), "this")
+    figure = build_figure("draw", "Ours", lambda subject: (f"Read {subject}.", plot), "this")
     assert (figure.name, figure.title, figure.caption) == ("draw", "Ours", "Read this.")
     assert figure.plot["layout"]["height"] == 500
     assert figure.plot["layout"]["colorway"] == [*COLOURS]
 
 
 def test_texts_and_numbers_are_what_plotly_shows_as_they_are():
-    assert escaped("<b>&amp;\x1b") == "&lt;b&gt;&amp;amp;" + escaped("\x1b")
-    assert rounded([1 / 3, float("nan"), float("inf"), 5]) == [0.333333, None, None, 5]
+    assert escape_text("<b>&amp;\x1b") == "&lt;b&gt;&amp;amp;" + escape_text("\x1b")
+    assert round_values([1 / 3, float("nan"), float("inf"), 5]) == [0.333333, None, None, 5]
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_texts_and_numbers_are_what_plotly_shows_as_they_are():
     [([1, 51], "log"), ([1, 49], "linear"), ([-1, 99], "linear"), ([], "linear")],
 )
 def test_value_axis_is_logarithmic_over_decades(values, kind):
-    assert make_value_axis("x", values)["type"] == kind
+    assert build_value_axis("x", values)["type"] == kind
 
 
 def test_count_axis_has_whole_numbers():
-    assert make_count_axis("n", most=4)["dtick"] == 1
-    assert "dtick" not in make_count_axis("n", most=40)
+    assert build_count_axis("n", most=4)["dtick"] == 1
+    assert "dtick" not in build_count_axis("n", most=40)
 
 
 def test_drawn_says_why_a_figure_fails(caplog):
@@ -81,7 +81,7 @@ def test_drawn_says_why_a_figure_fails(caplog):
         raise RuntimeError(f"no {subject}")
 
     with caplog.at_level(logging.WARNING, "tuner"):
-        broken = drawn("x", "Ours", draw, "trial")
+        broken = build_figure("x", "Ours", draw, "trial")
     assert broken.plot is None
     assert broken.caption == "It cannot be drawn: RuntimeError: no trial"
     assert "'Ours' cannot be drawn" in caplog.text

@@ -18,7 +18,7 @@ def data(tmp_path_factory):
 
 
 def test_importance_shows_the_spread(data):
-    caption, plot = hyperparameters.importance(data)
+    caption, plot = hyperparameters.draw_importance(data)
     (bars,) = plot["data"]
     assert bars["y"][-1].startswith("lr ")  # the highest bar
     assert bars["x"][-1] == max(bars["x"])
@@ -29,7 +29,7 @@ def test_importance_shows_the_spread(data):
 
 def test_importance_of_few_trials_is_not_significant(tmp_path):
     data = FigureData(search(tmp_path / "x", 12))  # too few for what lr does
-    caption, plot = hyperparameters.importance(data)
+    caption, plot = hyperparameters.draw_importance(data)
     (bars,) = plot["data"]
     assert not any(importance.told_apart for importance in data.importances)
     assert all(label.endswith("  cannot be told") for label in bars["y"])
@@ -46,11 +46,11 @@ def test_importance_of_few_trials_is_not_significant(tmp_path):
 )
 def test_importance_without_enough_trials_has_reason(tmp_path, kind, why):
     data = FigureData(odd(tmp_path / "x", kind))
-    assert hyperparameters.importance(data) == (why, None)
+    assert hyperparameters.draw_importance(data) == (why, None)
 
 
 def test_parallel_draws_a_line_for_each_trial(data):
-    caption, plot = hyperparameters.parallel(data)
+    caption, plot = hyperparameters.draw_parallel_coordinates(data)
     ids = [trial_id for trace in plot["data"] for trial_id in trace["meta"]]
     assert ids[-1] == data.ranked[0].trial_id  # on top
     assert sorted(ids) == sorted(trial.trial_id for trial in data.ranked)
@@ -71,7 +71,7 @@ def test_parallel_draws_a_line_for_each_trial(data):
 def test_parallel_draws_the_best_lines_darkest(tmp_path, mode):
     objective = {"metric": "val_accuracy", "mode": mode}
     data = FigureData(search(tmp_path / "x", 30, objective=objective))
-    _, plot = hyperparameters.parallel(data)
+    _, plot = hyperparameters.draw_parallel_coordinates(data)
     darkest = plot["data"][-1]
     assert darkest["line"]["color"] == next(iter(SHADES.values()))
     assert darkest["y"][0] == (1 if mode == "max" else 0)
@@ -80,7 +80,9 @@ def test_parallel_draws_the_best_lines_darkest(tmp_path, mode):
 
 
 def test_parallel_draws_trials_without_a_hyperparameter_below_its_axis(tmp_path):
-    caption, plot = hyperparameters.parallel(FigureData(odd(tmp_path / "x", "conditional")))
+    caption, plot = hyperparameters.draw_parallel_coordinates(
+        FigureData(odd(tmp_path / "x", "conditional"))
+    )
     assert "A line below an axis is a trial without that hyperparameter." in caption
     assert min(y for trace in plot["data"] for y in trace["y"] if y is not None) < 0
 
@@ -111,13 +113,13 @@ def test_slice_and_contour_of_a_branch_with_few_trials_have_reason(tmp_path):
     for trial in data.ranked[9:]:
         del trial.config["momentum"]
     why = "Nothing to show: it takes 10 trials with a value, and 9 have it."
-    assert hyperparameters.slices(data, "momentum") == (why, None)
-    assert hyperparameters.contours(data, ("lr", "momentum")) == (why, None)
-    assert hyperparameters.slices(data, "lr")[1] is not None
+    assert hyperparameters.draw_slice(data, "momentum") == (why, None)
+    assert hyperparameters.draw_contour(data, ("lr", "momentum")) == (why, None)
+    assert hyperparameters.draw_slice(data, "lr")[1] is not None
 
 
 def test_contour_stands_at_the_values_of_a_choice_alone(data):
-    _, plot = hyperparameters.contours(data, ("lr", "width"))
+    _, plot = hyperparameters.draw_contour(data, ("lr", "width"))
     surface, dots = plot["data"]
     assert plot["layout"]["yaxis"]["ticktext"] == ["16", "32"]
     assert surface["y"] == [0, 1]
@@ -126,7 +128,7 @@ def test_contour_stands_at_the_values_of_a_choice_alone(data):
 
 
 def test_contour_is_the_mean_of_the_trials_nearby(data):
-    _, plot = hyperparameters.contours(data, ("lr", "momentum"))
+    _, plot = hyperparameters.draw_contour(data, ("lr", "momentum"))
     surface, _ = plot["data"]
     values = [trial.value for trial in data.ranked]
     measured = [value for row in surface["z"] for value in row if value is not None]
@@ -143,7 +145,7 @@ def test_contour_is_missing_far_from_all_trials(writer):
         share = number % 2 * 0.9 + 0.004 * number
         writer.trial(number, [share], config={"lr": 0.001 + share, "m": share})
     writer.end()
-    _, plot = hyperparameters.contours(FigureData(writer.results), ("lr", "m"))
+    _, plot = hyperparameters.draw_contour(FigureData(writer.results), ("lr", "m"))
     surface, _ = plot["data"]
     assert None in surface["z"][0]  # the corner where no trial was
     assert any(value is not None for value in surface["z"][0])
@@ -162,6 +164,6 @@ def test_contours_of_each_leading_pair_are_darker_where_better(data, tmp_path):
     for mode, is_reversed in (("max", True), ("min", False)):  # the least is dark in Cividis
         other = copy(data)
         other.objective = Objective(mode=mode)
-        caption, plot = hyperparameters.contours(other, ("lr", "momentum"))
+        caption, plot = hyperparameters.draw_contour(other, ("lr", "momentum"))
         assert plot["data"][0]["reversescale"] == is_reversed
         assert caption.startswith("The darker, the better lr and momentum work together.")

@@ -1,5 +1,5 @@
 from tuner.reporting.figures import draw_confusion
-from tuner.reporting.figures.images import confusion
+from tuner.reporting.figures.images import draw_confusion_matrix
 
 CLASSES = ["cat", "<b>dog</b>", "owl"]
 MATRIX = [[8, 2, 0], [1, 4, 5], [0, 0, 0]]
@@ -18,6 +18,8 @@ def test_confusion_of_other_records_is_left_out():
     assert draw_confusion(None) is None
     assert draw_confusion({"confusion": {"classes": ["a"], "matrix": [[1, 2]]}}) is None
     names = [f"{n}" for n in range(101)]
-    caption, plot = confusion({"confusion": {"classes": names, "matrix": [[0] * 101] * 101}})
+    caption, plot = draw_confusion_matrix(
+        {"confusion": {"classes": names, "matrix": [[0] * 101] * 101}}
+    )
     assert plot is None
     assert "101 classes" in caption

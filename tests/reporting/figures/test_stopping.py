@@ -14,7 +14,7 @@ from tuner.reporting.figures.figure import BLACK
 
 
 def draw(results, metric=None):
-    return stopping.curves(FigureData(results), metric)
+    return stopping.draw_learning_curves(FigureData(results), metric)
 
 
 def count_curves(trace):
@@ -83,7 +83,7 @@ def test_curves_show_every_trial_beside_a_long_one(tmp_path):
 
 def test_rungs_show_stopped_trials(tmp_path):
     results = search(tmp_path / "x", 12)  # 8 of the 12 are run to their end or fail
-    caption, plot = stopping.rungs(FigureData(results))
+    caption, plot = stopping.draw_rung_counts(FigureData(results))
     went_on, stopped = plot["data"]
     assert went_on["x"] == ["1", "2", "4", "8"]
     assert stopped["y"] == [7, 0, 0, 0]
@@ -102,7 +102,7 @@ def test_slots_are_those_that_trials_ran_in(tmp_path_factory, spans):
     for number, (begin, length) in enumerate(spans):
         run = Run(start + begin, start + begin + length)
         results.history.trials[f"{number:05}"] = TrialRecord(f"{number:05}", start, runs=[run])
-    caption, plot = stopping.slots(FigureData(results))
+    caption, plot = stopping.draw_slots(FigureData(results))
     used, level = plot["data"]
     end = max(begin + length for begin, length in spans)
     counts = [sum(b <= at < b + length for b, length in spans) for at in range(end)]
@@ -125,7 +125,7 @@ def test_slots_leave_out_the_time_between_two_runs_and_count_gpus(tmp_path):
     writer = Writer(folder, resumed=True, clock=clock)
     writer.trial(1, [0.2, 0.3])
     writer.end()
-    caption, plot = stopping.slots(FigureData(writer.results))
+    caption, plot = stopping.draw_slots(FigureData(writer.results))
     assert plot["data"][0]["x"][-1] < 60
     assert plot["data"][0]["name"] == "GPUs at a time"
     assert caption.startswith("GPUs at a time: 4 at most")
@@ -133,7 +133,7 @@ def test_slots_leave_out_the_time_between_two_runs_and_count_gpus(tmp_path):
 
 def test_slots_of_no_trial_say_so(writer):
     writer.end()
-    assert stopping.slots(FigureData(writer.results))[1] is None
+    assert stopping.draw_slots(FigureData(writer.results))[1] is None
 
 
 def test_trial_stands_beside_the_best_and_the_median(tmp_path):
@@ -141,18 +141,18 @@ def test_trial_stands_beside_the_best_and_the_median(tmp_path):
     data = FigureData(results)
     best = results.get_best_trial().trial_id
     other = next(t for t in results.trials if t != best and len(results.trials[t].results) > 1)
-    caption, plot = stopping.beside(data, other)
+    caption, plot = stopping.draw_trial_curve(data, other)
     middle, leader, own = plot["data"]
     assert f"best one is trial {best}" in caption
     assert [leader["meta"], own["meta"]] == [[best], [other]]
     assert [*zip(own["x"], own["y"], strict=True)] == [
         (epoch, pytest.approx(value, rel=1e-5))
-        for epoch, value in results.trial(other).values("val_accuracy")
+        for epoch, value in results.trial(other).list_values("val_accuracy")
     ]
-    curves = [dict(trial.values("val_accuracy")) for trial in results.trials.values()]
+    curves = [dict(trial.list_values("val_accuracy")) for trial in results.trials.values()]
     for epoch, value in zip(middle["x"], middle["y"], strict=True):
         assert value == pytest.approx(median(c[epoch] for c in curves if epoch in c), rel=1e-5)
-    caption, plot = stopping.beside(data, best)
+    caption, plot = stopping.draw_trial_curve(data, best)
     assert [trace["name"] for trace in plot["data"]] == ["median of all trials", "this trial"]
     assert caption.startswith("It is the best trial")
-    assert stopping.beside(data, best, "loss")[1] is None
+    assert stopping.draw_trial_curve(data, best, "loss")[1] is None

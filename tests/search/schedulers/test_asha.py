@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ray.tune.schedulers.async_hyperband import _Bracket
 
-from tuner.search.schedulers.asha import AshaSettings, Brackets, lot_of
+from tuner.search.schedulers.asha import AshaSettings, Brackets, draw_lot
 from tuner.spec.settings import parse
 
 losses = st.floats(-10, 10).map(lambda x: round(x, 2))
@@ -58,24 +58,24 @@ def test_rungs_without_ties_decide_as_rays_asha(stream, shape):
 @given(shapes, st.integers(0, 40), st.data())
 def test_lengthened_keeps_rungs_and_brackets(shape, more, data):
     short = asha(*shape)
-    longer = short.lengthened(short.max_t + more)
+    longer = short.extend(short.max_t + more)
     assert AshaSettings.model_validate(dict(longer)) == longer
     assert longer.max_t == short.max_t + more
     assert [rung for rung in longer.rungs() if rung < short.max_t] == list(short.rungs())
     assert bool(longer.rungs()) == bool(short.rungs())
     count = data.draw(st.integers(1, short.max_brackets))
     assert longer.max_brackets == short.max_brackets
-    assert longer.shares(count) == short.shares(count)
-    before = Brackets(short, count).bracket_of
-    after = Brackets(longer, count).bracket_of
+    assert longer.compute_shares(count) == short.compute_shares(count)
+    before = Brackets(short, count).choose_bracket
+    after = Brackets(longer, count).choose_bracket
     assert [*map(before, range(30))] == [*map(after, range(30))]
-    assert longer.lengthened(longer.max_t + 5).shares(count) == short.shares(count)
+    assert longer.extend(longer.max_t + 5).compute_shares(count) == short.compute_shares(count)
 
 
 def test_shares_are_those_of_hyperband():
     # max_t 81, grace 1, factor 3: Hyperband's brackets hold 81, 34, 15, 8 and 5 configs
     rounded = [81, 34, 15, 8, 5]
-    for share, configs in zip(asha(81, 1, 3).shares(5), rounded, strict=True):
+    for share, configs in zip(asha(81, 1, 3).compute_shares(5), rounded, strict=True):
         assert share == pytest.approx(configs / sum(rounded), abs=0.01)
 
 
@@ -83,13 +83,13 @@ def test_shares_are_those_of_hyperband():
 def test_brackets_stop_no_trial_early_or_by_another_bracket(stream, shape, data):
     settings = asha(*shape)
     count = data.draw(st.integers(1, settings.max_brackets))
-    starts = settings.starts(count)
+    starts = settings.list_starts(count)
     every = Brackets(settings, count)
     alone = [Brackets(settings, count) for _ in starts]
     epochs = Counter()
     for number, loss in stream:
         epochs[number] += 1
-        bracket = every.bracket_of(number)
+        bracket = every.choose_bracket(number)
         goes_on = every.goes_on(f"{number:05}", epochs[number], loss)
         assert goes_on or epochs[number] >= starts[bracket]
         assert goes_on == alone[bracket].goes_on(f"{number:05}", epochs[number], loss)
@@ -97,11 +97,11 @@ def test_brackets_stop_no_trial_early_or_by_another_bracket(stream, shape, data)
 
 def test_expected_epochs_follow_from_the_rungs():
     # all run 1 epoch, a third of them 2 more, a ninth of them 6 more, and 1 more of 27 the last
-    assert asha(10, 1, 3).expected_epochs(1) == pytest.approx(1 + 2 / 3 + 6 / 9 + 1 / 27)
-    assert asha(10, 10, 3).expected_epochs(1) == 10
-    (first, second) = asha(9, 1, 3).shares(2)
+    assert asha(10, 1, 3).estimate_epochs(1) == pytest.approx(1 + 2 / 3 + 6 / 9 + 1 / 27)
+    assert asha(10, 10, 3).estimate_epochs(1) == 10
+    (first, second) = asha(9, 1, 3).compute_shares(2)
     expected = first * (1 + 2 / 3 + 6 / 9) + second * (3 + 6 / 3)
-    assert asha(9, 1, 3).expected_epochs(2) == pytest.approx(expected)
+    assert asha(9, 1, 3).estimate_epochs(2) == pytest.approx(expected)
 
 
 @given(
@@ -130,4 +130,4 @@ def test_rungs_with_equal_losses_stop_by_lot(reduction_factor):
 
 
 def test_lot_of_a_trial_stays_the_same_between_versions():
-    assert lot_of("00007") == pytest.approx(0.1849796, abs=1e-6)
+    assert draw_lot("00007") == pytest.approx(0.1849796, abs=1e-6)

@@ -10,10 +10,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from tuner.search.searchers._bayesopt import (
     maximise,
-    predicted_ends,
-    targets,
+    normalize_losses,
+    predict_ends,
 )
-from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, play
+from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, run_trials
 
 
 class TestBayesOpt(LearningSearcherContract):
@@ -32,7 +32,7 @@ def test_propose_uses_one_thread_of_linear_algebra(monkeypatch):
 
     monkeypatch.setattr("tuner.search.searchers._bayesopt.maximise", watched)
     with threadpool_limits(2, user_api="blas"):
-        play(TestBayesOpt().make(seed=0), 0, 9)
+        run_trials(TestBayesOpt().make(seed=0), 0, 9)
         after = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
     assert set(results) == {1}
     assert set(after) == {2}
@@ -40,7 +40,7 @@ def test_propose_uses_one_thread_of_linear_algebra(monkeypatch):
 
 def test_predicted_ends_of_complete_trials_are_their_losses():
     whole = [{epoch: 1 / epoch + n / 50 for epoch in range(1, 11)} for n in range(8)]
-    end, low, high = predicted_ends([*whole, {1: 1.03}])
+    end, low, high = predict_ends([*whole, {1: 1.03}])
     np.testing.assert_allclose(end[:8], [0.1 + n / 50 for n in range(8)], rtol=1e-9)
     np.testing.assert_allclose(low[:8], high[:8], rtol=1e-9)
     assert low[8] < end[8] < high[8]
@@ -52,7 +52,7 @@ def test_suggest_after_150_trials_is_near_the_best():
     for number in range(150):
         curve = [abs(number / 150 - 0.3) + 1 / epoch for epoch in range(1, 10)]
         search.add_evaluated_point({"x": number / 150}, curve[-1], intermediate_values=curve)
-    assert abs(play(search, 0, 1, loss=lambda config: config["x"])[0]["x"] - 0.3) < 0.1
+    assert abs(run_trials(search, 0, 1, loss=lambda config: config["x"])[0]["x"] - 0.3) < 0.1
 
 
 PLANE = {"x": "uniform(0, 1)", "y": "uniform(0, 1)"}
@@ -64,7 +64,7 @@ def bowl(config):
 
 def test_suggest_finds_the_best_on_the_border_of_forbidden_configs():
     search = TestBayesOpt().make(PLANE, seed=0, forbid=["x + y > 0.6"])
-    configs = play(search, 0, 24, loss=bowl)
+    configs = run_trials(search, 0, 24, loss=bowl)
     origins = [search.origin(f"{number:05d}") for number in range(8, 24)]
     assert origins.count("model") >= 15
     assert all(config["x"] + config["y"] <= 0.6 for config in configs)
@@ -73,7 +73,7 @@ def test_suggest_finds_the_best_on_the_border_of_forbidden_configs():
 
 def test_suggestions_at_a_time_are_spread_out_and_good():
     search = TestBayesOpt().make(PLANE, seed=0)
-    play(search, 0, 16, loss=bowl)
+    run_trials(search, 0, 16, loss=bowl)
     results = [search.suggest(f"p{number}") for number in range(32)]
     u_ND = np.array([[config["x"], config["y"]] for config in results])
     far_NN = np.linalg.norm(u_ND[:, None] - u_ND, axis=2) + 9 * np.eye(len(u_ND))
@@ -88,12 +88,12 @@ def test_suggest_despite_diverged_trials_finds_the_best():
     def loss(config):
         return 1e5 * (1 + bowl(config)) if config["x"] > 5 / 6 else bowl(config)
 
-    assert min(map(bowl, play(search, 0, 20, loss=loss))) < 1e-3
+    assert min(map(bowl, run_trials(search, 0, 20, loss=loss))) < 1e-3
 
 
 @settings(max_examples=25)
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30))
 def test_targets_keep_the_order_of_losses(losses):
-    results = targets(np.array(losses))
+    results = normalize_losses(np.array(losses))
     assert (np.diff(results[np.argsort(losses, kind="stable")]) >= -1e-9).all()
     assert math.isfinite(float(results.sum()))

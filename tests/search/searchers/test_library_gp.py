@@ -10,7 +10,7 @@ from searches import ModelSearch, search_of
 from tuner.search.searchers._bayesopt import Features
 from tuner.search.searchers._library_gp import LibraryGP
 from tuner.spec.space.encoding import Encoding
-from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, play
+from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, run_trials
 from tuner.testing.spaces import spaces
 
 LINE = {"x": "uniform(0, 1)"}
@@ -29,7 +29,7 @@ def test_point_of_features_returns_the_point(space, seed):
     features = Features(encoding)
     x_NF = features(u_D[None])
     assert (x_NF <= features.largest_F + 1e-12).all()
-    assert encoding.decode(features.point(x_NF[0])) == encoding.decode(u_D)
+    assert encoding.decode(features.decode_point(x_NF[0])) == encoding.decode(u_D)
 
 
 def test_library_gp_searches_near_the_best_allowed():
@@ -40,7 +40,7 @@ def test_library_gp_searches_near_the_best_allowed():
 
     for x in (0.1, 0.3, 0.6, 0.9):
         search.add_evaluated_point({"x": x}, loss({"x": x}))
-    configs = play(search, 0, 4, loss=loss)
+    configs = run_trials(search, 0, 4, loss=loss)
     assert not any(0.35 < config["x"] < 0.38 for config in configs)
     assert min(abs(config["x"] - 0.4) for config in configs) < 0.05
 
@@ -71,7 +71,7 @@ def test_settings_choose_the_engine(strategy, library):
     configs = []
     for engine in ("tuner", library):
         search = search_of(strategy, LINE, engine=engine, startup=2)
-        configs.append(play(search, 0, 3, loss=lambda config: config["x"]))
+        configs.append(run_trials(search, 0, 3, loss=lambda config: config["x"]))
     ours, theirs = configs
     assert ours[:2] == theirs[:2]
     assert ours[2] != theirs[2]

@@ -16,7 +16,7 @@ FINITE = {"a": "choice([1, 2, 3, 4, 5])", "b": "randint(0, 3)"}
 
 
 def numbered(strategy, space, **settings):
-    return SEARCHERS.settings(strategy)(space=space, **settings).build(0)
+    return SEARCHERS.load_settings(strategy)(space=space, **settings).build(0)
 
 
 def suggestions(search, numbers):
@@ -73,7 +73,7 @@ def test_distinct_searcher_draws_in_place_of_repeated_and_forbidden_configs():
 def test_begin_with_gives_each_config_of_a_finite_space_once():
     search = numbered("random", FINITE, forbid=["a == 1"])
     search.skip([{"a": 5, "b": 2}])
-    search.begin_with([{"a": 3, "b": 1}, {"a": 5, "b": 2}, {"a": 2, "b": 0}])
+    search.queue_configs([{"a": 3, "b": 1}, {"a": 5, "b": 2}, {"a": 2, "b": 0}])
     configs = suggestions(search, range(11))
     assert configs[:2] == [{"a": 3, "b": 1}, {"a": 2, "b": 0}]
     assert len({json.dumps(config) for config in configs}) == 11

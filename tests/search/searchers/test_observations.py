@@ -11,7 +11,7 @@ from tuner.search.searchers._observations import (
     ENDED,
     FAILED,
     Observation,
-    expected_losses,
+    estimate_final_losses,
 )
 
 
@@ -47,7 +47,7 @@ def test_end_without_a_number_in_the_last_report_is_failed(values, status):
     ],
 )
 def test_expected_losses_compare_trials_at_equal_epochs(curves, losses):
-    np.testing.assert_allclose(expected_losses(curves), losses, rtol=1e-12)
+    np.testing.assert_allclose(estimate_final_losses(curves), losses, rtol=1e-12)
 
 
 loss = st.integers(-640, 640).map(lambda k: k / 128)  # sums of these are exact
@@ -57,8 +57,8 @@ curve = st.lists(loss, min_size=1, max_size=6).map(lambda losses: dict(enumerate
 @given(st.lists(curve, min_size=1, max_size=8), st.randoms())
 def test_expected_losses_depend_neither_on_order_nor_on_a_drop_shared_by_all_epochs(curves, random):
     shuffled = random.sample(range(len(curves)), len(curves))
-    losses = expected_losses(curves)
-    assert np.allclose(expected_losses([curves[i] for i in shuffled]), losses[shuffled])
+    losses = estimate_final_losses(curves)
+    assert np.allclose(estimate_final_losses([curves[i] for i in shuffled]), losses[shuffled])
     last = max(max(c) for c in curves)
     moved = [{t: loss - 100 * t for t, loss in c.items()} for c in curves]
-    assert np.allclose(expected_losses(moved), losses - 100 * last, atol=1e-6)
+    assert np.allclose(estimate_final_losses(moved), losses - 100 * last, atol=1e-6)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tuner.search.searchers._parzen import (
     Parzen,
-    likelier,
-    neighbour_widths,
-    scott_widths,
+    compute_neighbour_widths,
+    compute_scott_widths,
+    draw_by_ratio,
 )
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.parsing import parse_space
@@ -28,7 +28,7 @@ LINE = Encoding(parse_space({"x": "uniform(0, 1)"}))
 
 def density(encoding, count=6, seed=0):
     u_ND = encoding.snap(np.random.default_rng(seed).random((count, len(encoding))))
-    return Parzen(u_ND, neighbour_widths(u_ND), encoding)
+    return Parzen(u_ND, compute_neighbour_widths(u_ND), encoding)
 
 
 def test_log_density_on_a_line_has_mass_one():
@@ -55,10 +55,10 @@ def test_likelier_yields_the_likeliest_first_in_any_space(space, goods, others, 
     encoding = Encoding(space)
     rng = np.random.default_rng(seed)
     good, other = (
-        Parzen(u_ND, scott_widths(u_ND), encoding)
+        Parzen(u_ND, compute_scott_widths(u_ND), encoding)
         for u_ND in (encoding.snap(rng.random((n, len(encoding)))) for n in (goods, others))
     )
-    points = likelier(good, other, 16, rng, widening=2.0)
+    points = draw_by_ratio(good, other, 16, rng, widening=2.0)
     u_MD = np.array([next(points) for _ in range(16)])
     ratio_M = good.log_density(u_MD) - other.log_density(u_MD)
     assert np.isfinite(ratio_M).all()

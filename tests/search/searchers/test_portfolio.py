@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tuner.search.searchers._portfolio import greedy, order_leaders, predicted_ranks
+from tuner.search.searchers._portfolio import order_greedily, order_leaders, predict_ranks
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.parsing import parse_space
 
@@ -19,16 +19,16 @@ def source(best, *, scale=1.0):
 
 def test_greedy_takes_the_best_on_average_and_then_what_it_lacks():
     rank_SM = np.array([[0.1, 0.0, 0.9, 0.2], [0.2, 0.8, 0.0, 0.3]])
-    assert greedy(rank_SM) == [0, 2, 1, 3]
-    assert greedy(np.zeros((2, 3))) == [0, 1, 2]
-    assert greedy(np.array([[0.5, 0.5], [0.5, 0.4]])) == [1, 0]
+    assert order_greedily(rank_SM) == [0, 2, 1, 3]
+    assert order_greedily(np.zeros((2, 3))) == [0, 1, 2]
+    assert order_greedily(np.array([[0.5, 0.5], [0.5, 0.4]])) == [1, 0]
 
 
 def test_predicted_ranks_are_the_share_of_better_trials():
     u_ND = SPACE.snap(np.array([SPACE.encode(config) for config in POINTS]))
     queries = [{"x": x, "kind": "a"} for x in (0.02, 0.5, 0.98)]
     u_MD = SPACE.snap(np.array([SPACE.encode(config) for config in queries]))
-    near, middle, far = predicted_ranks(SPACE, u_ND, u_ND[:, 0], u_MD)
+    near, middle, far = predict_ranks(SPACE, u_ND, u_ND[:, 0], u_MD)
     assert near < 0.2 < middle < 0.8 < far
 
 

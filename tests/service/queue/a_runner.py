@@ -16,5 +16,5 @@ if __name__ == "__main__":
     runner = Runner(
         Queue(sys.argv[1]), terms, capacity=lambda gpus: Room(4), notify=partial(print, flush=True)
     )
-    with process.interrupting():
+    with process.raise_interrupts():
         runner.run()

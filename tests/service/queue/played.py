@@ -21,7 +21,7 @@ from tuner.experiment.events import (
     RESULT,
     TRIAL_ENDED,
     TRIAL_STARTED,
-    this_owner,
+    build_owner,
 )
 from tuner.experiment.journal import Journal
 
@@ -32,7 +32,7 @@ def option(name):
 
 def report(journal):
     """Journal a trial that reports once and does not end; returns its id."""
-    number = sum(event["event"] == TRIAL_STARTED for event in journal.earlier())
+    number = sum(event["event"] == TRIAL_STARTED for event in journal.read_earlier())
     trial_id = f"{number:05}"
     journal.append(TRIAL_STARTED, trial_id=trial_id, config={})
     journal.append(RESULT, trial_id=trial_id, epoch=1, metrics={"val_accuracy": 0.5})
@@ -40,7 +40,7 @@ def report(journal):
 
 
 def train(journal):
-    if not any(event["event"] == TRIAL_ENDED for event in journal.earlier()):
+    if not any(event["event"] == TRIAL_ENDED for event in journal.read_earlier()):
         trial_id = report(journal)
         journal.append(TRIAL_ENDED, trial_id=trial_id, status="completed")
 
@@ -62,7 +62,7 @@ def main():
     with journal, (storage / "starts").open("a") as starts:
         starts.write(f"{verb} {name} {option('--max-concurrent')}\n")
         starts.flush()
-        journal.append(EXPERIMENT_STARTED, resumed=verb == "resume", owner=this_owner())
+        journal.append(EXPERIMENT_STARTED, resumed=verb == "resume", owner=build_owner())
         ends = storage / f"{name}.ends"
         ended = []
         signal.signal(signal.SIGTERM, lambda *_: ended.append(INTERRUPTED))

@@ -11,9 +11,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
-from tuner.experiment.remote.lease import acquire
+from tuner.experiment.remote.lease import acquire_lease
 from tuner.service.queue import entries
-from tuner.service.queue.entries import Entry, Queue, entry_of
+from tuner.service.queue.entries import Entry, Queue, build_entry
 from tuner.spec.code import ByValue
 from tuner.spec.experiment import build_spec
 
@@ -46,7 +46,7 @@ fsspec.register_implementation(LosingAnswers.protocol, LosingAnswers, clobber=Tr
 
 
 def statuses(queue):
-    return {status.entry.name: status.status for status in queue.statuses()}
+    return {status.entry.name: status.status for status in queue.list_statuses()}
 
 
 def test_add_queues_once_if_an_answer_is_lost(tmp_path, monkeypatch):
@@ -63,41 +63,41 @@ def test_add_rejects_or_numbers_taken_name(snapshot, queue):
     with snapshot.raises(UsageError):
         queue.add(entry("a"))
     assert queue.add(entry("a"), is_named=False) == "a-2"
-    second = queue.entry("a-2")
+    second = queue.read_entry("a-2")
     assert second.spec["name"] == "a-2"
     assert queue.add(entry("a"), is_named=False) == "a-3"
 
 
 def test_watch_gives_lease_to_one_at_a_time(queue):
     queue.add(entry("a"))
-    watches = [queue.watch("a"), queue.watch("a")]
-    leases = [watch.followed() for watch in watches]
+    watches = [queue.watch_entry("a"), queue.watch_entry("a")]
+    leases = [watch.take_if_free() for watch in watches]
     assert [lease is not None for lease in leases] == [True, False]
     assert statuses(queue) == {"a": "running"}
     leases[0].release()
     assert statuses(queue) == {"a": "waiting"}
-    assert watches[1].followed() is not None
+    assert watches[1].take_if_free() is not None
 
 
 def test_entry_begins_and_ends_once(queue):
     queue.add(entry("a"))
     assert [queue.has_begun("a"), queue.has_begun("a")] == [False, True]
-    assert queue.open() == {"a": (True, False)}
-    queue.watch("a").followed()
-    assert queue.open() == {"a": (True, True)}
+    assert queue.list_open() == {"a": (True, False)}
+    queue.watch_entry("a").take_if_free()
+    assert queue.list_open() == {"a": (True, True)}
     queue.end("a", "failed", code=1, why="some\nlines")
     queue.end("a", "completed")  # comes too late
-    [status] = queue.statuses()
+    [status] = queue.list_statuses()
     shown = status.as_dict()
     assert (status.status, shown["exit_code"], shown["why"]) == ("failed", 1, "some\nlines")
-    assert queue.open() == {}
+    assert queue.list_open() == {}
 
 
 def test_remove_entry_frees_its_name(snapshot, queue):
     queue.add(entry("a"))
     queue.end("a", "completed")
     queue.remove("a", warn=print)
-    assert queue.statuses() == []
+    assert queue.list_statuses() == []
     assert queue.add(entry("a")) == "a"
     assert not queue.has_begun("a")
     with snapshot.raises(UsageError):
@@ -106,9 +106,9 @@ def test_remove_entry_frees_its_name(snapshot, queue):
 
 def test_remove_rejects_held_entry(snapshot, queue, monkeypatch):
     queue.add(entry("a"))
-    lease = queue.watch("a").followed()
-    beating = partial(acquire, sleep=lambda s: lease.renew())
-    monkeypatch.setattr(entries, "acquire", beating)  # it beats while it is watched
+    lease = queue.watch_entry("a").take_if_free()
+    beating = partial(acquire_lease, sleep=lambda s: lease.renew())
+    monkeypatch.setattr(entries, "acquire_lease", beating)  # it beats while it is watched
     with snapshot.raises(UsageError):
         queue.remove("a", warn=lambda text: None)
     assert statuses(queue) == {"a": "running"}
@@ -137,14 +137,14 @@ def test_statuses_with_damaged_files_keep_the_others(tmp_path):
 
 def test_entry_of_keeps_spec_and_rejects_secret(snapshot, tmp_path):
     spec = build_spec({**SPEC, "name": "a", "notify": ["https://host/${HOOK}"]})
-    added = entry_of(spec, user="ann", directory=os.getcwd(), paths=["/x"])
+    added = build_entry(spec, user="ann", directory=os.getcwd(), paths=["/x"])
     assert build_spec(added.spec) == spec
     assert json.loads(added.model_dump_json())["paths"] == ["/x"]
     with snapshot.raises(UsageError):
-        entry_of(spec.replace(notify=["https://host/s3cret"]), user="ann", directory="/")
+        build_entry(spec.replace(notify=["https://host/s3cret"]), user="ann", directory="/")
 
 
 def test_entry_of_rejects_trainable_by_value(snapshot):
     spec = build_spec({**SPEC, "trainable": ByValue(lambda config: None)})
     with snapshot.raises(UsageError):
-        entry_of(spec, user="ann", directory="/")
+        build_entry(spec, user="ann", directory="/")

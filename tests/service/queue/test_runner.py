@@ -15,10 +15,10 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import ExperimentError
-from tuner.experiment.control import requested
+from tuner.experiment.control import read_requests
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.remote.lease import Watch, follow, newest
+from tuner.experiment.remote.lease import Watch, find_holder, take_lease
 from tuner.experiment.remote.objects import FolderObjects
 from tuner.places import LOCAL, ROOT
 from tuner.service.queue import runner as runner_module
@@ -71,18 +71,18 @@ class Played:
         while not condition():
             assert time.monotonic() < deadline, (self.lines, self.starts)
             for runner in runners:
-                runner.turn()
+                runner.run_turn()
             time.sleep(0.02)
 
     def ended(self, name):
-        return self.queue.ended(name)
+        return self.queue.read_end(name)
 
 
 @pytest.fixture
 def play(tmp_path):
     play = Played(tmp_path)
     yield play
-    for name in play.queue.names():  # whatever a failed test has left running
+    for name in play.queue.list_files():  # whatever a failed test has left running
         play.ends(name, "completed")
 
 
@@ -91,14 +91,14 @@ def test_turn_runs_entries_in_order_past_a_failure(play):
         play.add(name)
         play.ends(name, how)
     runner = play.runner(at_once=1)
-    play.until(lambda: play.queue.ended("c"), runner)
+    play.until(lambda: play.queue.read_end("c"), runner)
     assert play.starts == ["run a 4", "run b 4", "run c 4"]
     assert [play.ended(name).status for name in "abc"] == ["completed", "failed", "completed"]
     assert (play.ended("a").code, play.ended("a").why) == (0, "")
     failed = play.ended("b")
     assert (failed.code, failed.why) == (1, "error: it failed")
     assert "b failed: error: it failed" in play.lines
-    assert not runner.turn()
+    assert not runner.run_turn()
     assert runner.failed == 1
 
 
@@ -106,23 +106,23 @@ def test_turn_starts_second_search_once_the_first_gives_up_trials(play):
     play.add("a")
     play.add("b", "bob")
     runner = play.runner()
-    runner.turn()
+    runner.run_turn()
     play.until(lambda: play.starts, runner)
     assert play.starts == ["run a 4"]  # as the machine has
     folder = ExperimentFolder(play.storage / "a")
-    play.until(lambda: requested(folder), runner)
-    [request] = requested(folder)
+    play.until(lambda: read_requests(folder), runner)
+    [request] = read_requests(folder)
     assert (request.control.model_dump(), request.by) == (
         {"verb": "max-concurrent", "max_concurrent": 2},
         "queue",
     )
     for _ in range(5):
-        runner.turn()
+        runner.run_turn()
     assert play.starts == ["run a 4"]  # which may still run four trials at a time
-    assert len(requested(folder)) == 1
+    assert len(read_requests(folder)) == 1
     for name in ("a", "b"):
         play.ends(name, "completed")
-    play.until(lambda: play.queue.ended("b"), runner)
+    play.until(lambda: play.queue.read_end("b"), runner)
     assert play.starts == ["run a 4", "run b 4"]
 
 
@@ -133,7 +133,7 @@ def test_killed_driver_is_resumed_twice(play):
     for count in range(1, 4):
         play.until(lambda count=count: len(play.starts) == count, runner)
         play.ends("a", "dies")
-    play.until(lambda: play.queue.ended("a"), runner)
+    play.until(lambda: play.queue.read_end("a"), runner)
     assert play.starts == ["run a 4", "resume a 4", "resume a 4"]
     assert (play.ended("a").status, play.ended("a").code) == ("failed", -signal.SIGKILL)
 
@@ -145,13 +145,13 @@ def test_two_runners_run_each_entry_once(play):
         play.add(name)
         play.ends(name, "completed")
     runners = [play.runner(at_once=2, cpus=16) for _ in range(2)]
-    play.until(lambda: not play.queue.open(), *runners)
+    play.until(lambda: not play.queue.list_open(), *runners)
     assert sorted(line.split()[1] for line in play.starts) == names
     assert {play.ended(name).status for name in names} == {"completed"}
 
 
 def test_run_waits_for_other_runner_of_this_machine(play):
-    lease = play.queue.watch_runner(gethostname()).followed()
+    lease = play.queue.watch_runner(gethostname()).take_if_free()
     thread = threading.Thread(target=play.runner().run)
     thread.start()
     play.until(lambda: play.lines)
@@ -165,8 +165,8 @@ def test_run_waits_for_other_runner_of_this_machine(play):
 
 def test_run_ends_if_another_runner_takes_over(snapshot, play):
     class Followed(Runner):
-        def turn(self):
-            is_left = super().turn()
+        def run_turn(self):
+            is_left = super().run_turn()
             if play.starts:
                 for lease in (lease_of(self), *(s.lease for s in self._searches.values())):
                     taken_over(lease)
@@ -177,14 +177,14 @@ def test_run_ends_if_another_runner_takes_over(snapshot, play):
     runner = play.runner(kind=Followed)
     with snapshot.raises(ExperimentError):
         runner.run()
-    assert play.queue.experiment("a").is_driven
+    assert play.queue.find_folder("a").is_driven
 
 
 def test_turn_leaves_experiment_of_other_origin(play):
     play.add("a")
     Writer(make_folder(play.storage / "a")).trial(0, [0.5], end=None)
     runner = play.runner()
-    play.until(lambda: play.queue.ended("a"), runner)
+    play.until(lambda: play.queue.read_end("a"), runner)
     assert play.ended("a").why == "an experiment a exists, which is not the queue's"
     assert play.starts == []
 
@@ -195,7 +195,7 @@ def test_turn_fails_entry_that_cannot_start(play):
     play.ends("b", "completed")
     terms = Terms(1, {}, command=("/no/such/tuner",))
     runner = play.runner(terms=terms)
-    play.until(lambda: play.queue.ended("b"), runner)
+    play.until(lambda: play.queue.read_end("b"), runner)
     assert "num_samples: must be" in play.ended("a").why
     assert "No such file" in play.ended("b").why
 
@@ -203,16 +203,16 @@ def test_turn_fails_entry_that_cannot_start(play):
 @pytest.mark.slow
 def test_run_interrupted_ends_searches_and_the_next_resumes(play):
     class Interrupted(Runner):
-        def turn(self):
+        def run_turn(self):
             if self._searches and play.starts:
                 raise KeyboardInterrupt
-            return super().turn()
+            return super().run_turn()
 
     play.add("a")
     with pytest.raises(KeyboardInterrupt):
         play.runner(kind=Interrupted).run()
-    assert play.queue.ended("a") is None
-    assert not play.queue.experiment("a").is_driven
+    assert play.queue.read_end("a") is None
+    assert not play.queue.find_folder("a").is_driven
     play.ends("a", "completed")
     play.runner().run()
     assert play.starts == ["run a 4", "resume a 4"]
@@ -226,24 +226,24 @@ def test_killed_runner_is_followed_without_loss_or_repetition(play):
     command = [sys.executable, str(HERE / "a_runner.py"), str(play.storage), "3"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
-            play.until(lambda: play.queue.ended("done") and len(play.starts) >= 2)
+            play.until(lambda: play.queue.read_end("done") and len(play.starts) >= 2)
         finally:
             process.kill()
     was_running = {line.split()[1] for line in play.starts} - {"done"}
     assert was_running
     for name in was_running:
-        assert play.queue.experiment(name).is_driven  # it goes on without its runner
+        assert play.queue.find_folder(name).is_driven  # it goes on without its runner
     killed = min(was_running)
     play.ends(killed, "dies")
-    play.until(lambda: not play.queue.experiment(killed).is_driven)
+    play.until(lambda: not play.queue.find_folder(killed).is_driven)
     second = play.runner(at_once=3)
-    second.turn()
+    second.run_turn()
     for name in was_running - {killed}:
         assert f"{name} runs already" in play.lines
     for name in ("runs", "dies", "waits"):
         play.until(lambda name=name: not (play.storage / f"{name}.ends").exists())
         play.ends(name, "completed")
-    play.until(lambda: not play.queue.open(), second)
+    play.until(lambda: not play.queue.list_open(), second)
     runs = sorted(line.split()[1] for line in play.starts if line.startswith("run "))
     assert runs == ["dies", "done", "runs", "waits"]
     assert [line for line in play.starts if line.startswith("resume ")] == [f"resume {killed} 4"]
@@ -253,7 +253,7 @@ def test_killed_runner_is_followed_without_loss_or_repetition(play):
 
 def test_search_of_a_runner_that_was_killed_at_its_start_is_no_failure(play, monkeypatch):
     """Its driver creates the folder after the next runner has looked for it."""
-    begin = runner_module.started
+    begin = runner_module.start_command
 
     def late(*arguments):
         make_folder(play.storage / "a", max_concurrent=4)
@@ -261,16 +261,16 @@ def test_search_of_a_runner_that_was_killed_at_its_start_is_no_failure(play, mon
         os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), *sys.path])
         return begin(*arguments)
 
-    monkeypatch.setattr(runner_module, "started", late)
+    monkeypatch.setattr(runner_module, "start_command", late)
     play.add("a")
     play.ends("a", "completed")
-    play.until(lambda: play.queue.ended("a"), play.runner())
+    play.until(lambda: play.queue.read_end("a"), play.runner())
     assert (play.ended("a").status, play.starts) == ("completed", ["resume a 4"])
 
 
 class Interrupted(Runner):
-    def turn(self):
-        super().turn()
+    def run_turn(self):
+        super().run_turn()
         raise KeyboardInterrupt
 
 
@@ -308,7 +308,7 @@ def test_end_of_a_runner_ends_the_search_that_it_has_adopted(play):
         lines = second.stdout.readlines()
     assert adopts == "a runs already\n"
     assert lines == ["its searches end; the next `tuner queue run` goes on with them\n"]
-    assert not play.queue.experiment("a").is_driven
+    assert not play.queue.find_folder("a").is_driven
     assert play.ended("a") is None
     play.ends("a", "completed")
     play.runner().run()
@@ -323,7 +323,7 @@ def test_search_whose_ray_dies_is_resumed_while_it_makes_progress(play):
     for count, how in enumerate(deaths, 1):
         play.until(lambda count=count: len(play.starts) == count, runner)
         play.ends("a", how)
-    play.until(lambda: play.queue.ended("a"), runner)
+    play.until(lambda: play.queue.read_end("a"), runner)
     assert play.starts == ["run a 4", *["resume a 4"] * (len(deaths) - 1)]
     error = "error: Ray's raylet has died, and the search with it; go on with: a command"
     assert play.lines.count(f"the driver of a has ended too early: {error}") == len(deaths) - 1
@@ -338,24 +338,24 @@ def test_turn_adopts_search_in_bucket_driven_elsewhere(tmp_path, monkeypatch):
     queue = Queue(storage)
     queue.add(Entry(name="a", user="ann", added=1.0, directory="/", spec=SPEC | {"name": "a"}))
     assert not queue.has_begun("a")
-    folder = queue.experiment("a")
+    folder = queue.find_folder("a")
     made = ExperimentFolder(make_folder(tmp_path / "a", max_concurrent=3))
-    folder.create(made.document(), empty=[JOURNAL])
-    with folder.held(lines.append):
+    folder.create(made.read_document(), empty=[JOURNAL])
+    with folder.open_storage(lines.append):
         monkeypatch.setenv(ROOT, str(tmp_path / "here"))
         runner = Runner(
             Queue(storage), Terms(1, {}), capacity=lambda gpus: Room(4), notify=lines.append
         )
-        runner.turn()
+        runner.run_turn()
         assert lines == ["a runs already"]
-        [pending] = requested(runner._queue.experiment("a"))
+        [pending] = read_requests(runner._queue.find_folder("a"))
         assert pending.control.model_dump() == {"verb": "max-concurrent", "max_concurrent": 4}
 
 
 def test_turn_ignores_damaged_entry(play):
     play.add("a")
     (play.storage / ".queue/a/entry.json").write_text("{")
-    assert not play.runner().turn()
+    assert not play.runner().run_turn()
 
 
 @pytest.mark.parametrize(
@@ -366,8 +366,8 @@ def test_turn_shares_gpus_of_this_machine(play, address, gpus, shared):
     show = "import os; print(os.environ.get('TUNER_SHARED_GPUS', ''))"
     terms = Terms(1, {}, address=address, command=(sys.executable, "-c", show))
     runner = play.runner(terms=terms, gpus=lambda: ("3", "5"))
-    play.until(lambda: play.queue.ended("a"), runner)
-    assert play.queue.log("a").read_text().strip().rpartition("/")[2] == shared
+    play.until(lambda: play.queue.read_end("a"), runner)
+    assert play.queue.find_log("a").read_text().strip().rpartition("/")[2] == shared
 
 
 def test_turn_starts_search_once_a_whole_gpu_is_free(play):
@@ -381,7 +381,7 @@ def test_turn_starts_search_once_a_whole_gpu_is_free(play):
     )
     play.until(lambda: play.starts, runner)
     for _ in range(5):
-        runner.turn()
+        runner.run_turn()
     assert play.starts == ["run halves 2"]
     unused.append((0.0, 1.0))
     play.until(lambda: play.starts[1:], runner)
@@ -389,7 +389,7 @@ def test_turn_starts_search_once_a_whole_gpu_is_free(play):
 
 
 def lease_in(folder):
-    return Watch(FolderObjects(folder)).followed()
+    return Watch(FolderObjects(folder)).take_if_free()
 
 
 def lease_of(runner):
@@ -397,7 +397,7 @@ def lease_of(runner):
 
 
 def taken_over(lease):
-    follow(lease.objects, newest(lease.objects))
+    take_lease(lease.objects, find_holder(lease.objects))
 
 
 def test_renew_drops_searches_that_another_runner_has_taken_over(snapshot, play):
@@ -406,9 +406,9 @@ def test_renew_drops_searches_that_another_runner_has_taken_over(snapshot, play)
     for name in ("killed", "two"):
         holding._searches[name] = SimpleNamespace(lease=lease_in(play.storage / name))
     taken_over(holding._searches["killed"].lease)
-    holding.renew()
+    holding.renew_leases()
     assert list(holding._searches) == ["two"]
     taken_over(lease_of(holding))
     holding._next_beat = 0
     with snapshot.raises(ExperimentError):
-        holding.renew()
+        holding.renew_leases()

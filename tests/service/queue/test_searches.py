@@ -8,20 +8,20 @@ from tuner.experiment.files import REFITTED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
 from tuner.experiment.results.confirmation import link
-from tuner.search.retraining import refitting_spec
+from tuner.search.retraining import build_refit_spec
 from tuner.search.run import describe
 from tuner.service.queue import searches
 from tuner.service.queue.entries import COMPLETED, FAILED, INTERRUPTED, Entry, Queue
 from tuner.service.queue.searches import (
     AGAIN,
     Search,
-    amounts_of,
+    build_entry_spec,
+    choose_status,
+    compute_amounts,
+    count_remaining,
+    find_outcome,
     is_at_work,
-    left_of,
-    outcome_of,
-    spec_of,
-    verdict,
-    why_of,
+    read_failure,
 )
 from tuner.service.queue.shares import Amounts, Demand
 from tuner.spec.code import IMAGE_CLASSIFIER
@@ -63,13 +63,18 @@ def journaled(*events):
 
 
 def test_left_of_counts_trials_to_end():
-    spec = spec_of(entry())
-    assert left_of(journaled(started(), *map(trial, range(3)), trial(0, "completed")), spec) == 5
+    spec = build_entry_spec(entry())
+    assert (
+        count_remaining(journaled(started(), *map(trial, range(3)), trial(0, "completed")), spec)
+        == 5
+    )
     gone = journaled(trial(0), trial(1), trial(0, "interrupted"), started(), trial(1))
-    assert left_of(gone, spec) == 6
-    assert left_of(journaled(trial(0), trial(0, "failed"), trial(0)), spec) == 6  # tried again
-    endless = spec_of(entry(num_samples=None, time_budget_s=60))
-    assert left_of(gone, endless) is None
+    assert count_remaining(gone, spec) == 6
+    assert (
+        count_remaining(journaled(trial(0), trial(0, "failed"), trial(0)), spec) == 6
+    )  # tried again
+    endless = build_entry_spec(entry(num_samples=None, time_budget_s=60))
+    assert count_remaining(gone, endless) is None
 
 
 @pytest.mark.parametrize(
@@ -82,49 +87,49 @@ def test_left_of_counts_trials_to_end():
     ],
 )
 def test_left_of_follows_controls(requested, left):
-    spec = spec_of(entry())
+    spec = build_entry_spec(entry())
     history = journaled(started(), trial(0), trial(0, "completed"), trial(1), trial(2))
     history.apply(event("control", id="1", control=requested, refused="why"))
-    assert left_of(history, spec) == 5
+    assert count_remaining(history, spec) == 5
     history.apply(event("control", id="2", control=requested))
-    assert left_of(history, spec) == left
+    assert count_remaining(history, spec) == left
 
 
 def search(tmp_path, *, limit=3, **fields):
     queue = Queue(str(tmp_path))
     running = entry(**fields)
-    lease = queue.watch("a").followed()
-    return Search(queue, running, spec_of(running), lease, None, limit=limit)
+    lease = queue.watch_entry("a").take_if_free()
+    return Search(queue, running, build_entry_spec(running), lease, None, limit=limit)
 
 
 def test_demand_of_running_search(tmp_path):
     running = search(tmp_path)
-    assert running.demand() == Demand("a", "ann", Amounts(2), most=6, holds=3)
+    assert running.estimate_demand() == Demand("a", "ann", Amounts(2), most=6, holds=3)
     for each in (started(), trial(0), trial(1), trial(2), control(1)):
         running._history.apply(each)
     running._requested = 1
-    assert running.demand().holds == 3  # until they end
+    assert running.estimate_demand().holds == 3  # until they end
     running._history.apply(trial(0, "completed"))
     running._history.apply(trial(1, "completed"))
-    assert running.demand().holds == 1
+    assert running.estimate_demand().holds == 1
     for number in (2, 3, 4):
         running._history.apply(trial(number, "completed"))
-    assert running.demand().most == 1  # of six
+    assert running.estimate_demand().most == 1  # of six
     running._history.apply(trial(5, "completed"))
-    assert running.demand().holds == 1  # it evaluates its best
+    assert running.estimate_demand().holds == 1  # it evaluates its best
 
 
 def test_limit_is_not_lowered_above_the_trials_left(tmp_path, monkeypatch):
     requests = []
     monkeypatch.setattr(
-        searches, "request", lambda *how, by: requests.append(how[1].max_concurrent)
+        searches, "send_request", lambda *how, by: requests.append(how[1].max_concurrent)
     )
     running = search(tmp_path)
     for each in (started(), *map(trial, range(6)), *(trial(n, "completed") for n in range(4))):
         running._history.apply(each)
-    running.limit(2)
-    assert (requests, running.demand().holds) == ([], 2)
-    running.limit(1)
+    running.request_limit(2)
+    assert (requests, running.estimate_demand().holds) == ([], 2)
+    running.request_limit(1)
     assert requests == [1]
 
 
@@ -151,7 +156,7 @@ def test_limit_is_not_lowered_above_the_trials_left(tmp_path, monkeypatch):
     ],
 )
 def test_verdict(code, outcome, tries, status):
-    assert verdict(code, outcome=outcome, tries=tries) == status
+    assert choose_status(code, outcome=outcome, tries=tries) == status
 
 
 @pytest.mark.parametrize(
@@ -167,7 +172,7 @@ def test_verdict(code, outcome, tries, status):
     ],
 )
 def test_verdict_on_search_that_makes_progress(code, outcome, tries, progress, status):
-    assert verdict(code, outcome=outcome, tries=tries, progress=progress) == status
+    assert choose_status(code, outcome=outcome, tries=tries, progress=progress) == status
 
 
 @pytest.mark.parametrize(
@@ -188,7 +193,7 @@ def test_outcome_of_journal(writer, end, trials, came_to):
         writer.kill()
     else:
         writer.end(end)
-    assert outcome_of(writer.folder) == came_to
+    assert find_outcome(writer.folder) == came_to
 
 
 def test_search_ends_with_its_refit(tmp_path):
@@ -196,8 +201,8 @@ def test_search_ends_with_its_refit(tmp_path):
     adopted = search(tmp_path)
     adopted.read()
     assert adopted.has_ended
-    assert outcome_of(found.folder) is None  # killed before its refit
-    spec = refitting_spec(found)
+    assert find_outcome(found.folder) is None  # killed before its refit
+    spec = build_refit_spec(found)
     ExperimentFolder(spec.folder).create(describe(spec))
     link(found, spec.name, REFITTED)
     writer = Writer(spec.folder)
@@ -206,20 +211,20 @@ def test_search_ends_with_its_refit(tmp_path):
     writer.trial(0, [{"epochs_trained": 2}], config=spec.search.configs[0])
     writer.end()
     assert adopted.has_ended
-    assert outcome_of(found.folder) == COMPLETED
+    assert find_outcome(found.folder) == COMPLETED
 
 
 @pytest.mark.parametrize(("share", "counts"), [(0.25, 0.25), (0.6, 1), (0.4, 0.5), (0.3, 1 / 3)])
 def test_amounts_of_gpu_fraction_include_unusable_rest(share, counts):
     """As Ray places them: two trials of 0.6 on two GPUs, though three would be 1.8."""
-    each = amounts_of(spec_of(entry(resources={"cpus": 0.1, "gpus": share})))
+    each = compute_amounts(build_entry_spec(entry(resources={"cpus": 0.1, "gpus": share})))
     assert each.gpus == pytest.approx(counts)
 
 
 def test_why_of_failure_is_last_error_or_last_lines(tmp_path):
     log = tmp_path / "log.txt"
-    assert why_of(log) == ""
+    assert read_failure(log) == ""
     log.write_text("".join(f"line {n}\n\n" for n in range(9)) + "\x1b[31mno\n")
-    assert why_of(log).splitlines() == [*(f"line {n}" for n in range(5, 9)), " [31mno"]
+    assert read_failure(log).splitlines() == [*(f"line {n}" for n in range(5, 9)), " [31mno"]
     log.write_text("error: an earlier one\nwarning: x\nerror: no usable trial\n  details\n")
-    assert why_of(log) == "error: no usable trial\n  details"
+    assert read_failure(log) == "error: no usable trial\n  details"

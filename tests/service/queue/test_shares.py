@@ -9,12 +9,12 @@ from tuner.service.queue.shares import (
     Amounts,
     Demand,
     Room,
-    capacity_of,
-    divide,
-    gpu_names,
-    gpus_here,
-    limits,
-    next_to_start,
+    choose_next,
+    compute_limits,
+    divide_trials,
+    list_gpus,
+    measure_capacity,
+    parse_gpu_names,
 )
 from tuner.spec.validation import Machine
 
@@ -30,7 +30,7 @@ def of(cpus, gpus=0):
 
 
 def divided(*demands, cpus, gpus=0, **weights):
-    return divide(demands, capacity=of(cpus, gpus), weights=weights)
+    return divide_trials(demands, capacity=of(cpus, gpus), weights=weights)
 
 
 def test_divide_among_users_by_weight_gives_each_one_trial_if_possible():
@@ -44,7 +44,7 @@ def test_divide_among_users_by_weight_gives_each_one_trial_if_possible():
 
 def limited(*demands, cpus, gpus=0, unused=None):
     capacity = of(cpus, gpus)
-    return limits(demands, capacity=capacity, unused=unused or capacity, weights={})
+    return compute_limits(demands, capacity=capacity, unused=unused or capacity, weights={})
 
 
 def test_limits_wait_for_what_others_hold_or_for_a_whole_gpu():
@@ -75,7 +75,7 @@ def some_demands(draw):
 
 def left_of(capacity, counts, demands):
     for demand in sorted(demands, key=lambda d: -d.each.gpus):
-        capacity = capacity.less(demand.each, counts[demand.name])
+        capacity = capacity.subtract_trials(demand.each, counts[demand.name])
     return capacity
 
 
@@ -86,10 +86,12 @@ def least(room):
 @given(some_demands(), st.integers(1, 24), st.integers(0, 8), st.floats(0.5, 4))
 def test_divide_fits_and_leaves_no_usable_room(demands, cpus, gpus, weight):
     capacity = of(cpus, gpus)
-    due = divide(demands, capacity=capacity, weights={"ann": weight})
+    due = divide_trials(demands, capacity=capacity, weights={"ann": weight})
     left = left_of(capacity, due, demands)
     assert least(left) >= -1e-6
-    assert not [d for d in demands if due[d.name] < d.wants(capacity) and left.fits(d.each)]
+    assert not [
+        d for d in demands if due[d.name] < d.count_wanted(capacity) and left.count_fitting(d.each)
+    ]
 
 
 @given(some_demands(), st.integers(1, 24), st.integers(0, 8), st.data())
@@ -103,7 +105,9 @@ def test_limits_never_exceed_capacity(demands, cpus, gpus, data):
             for d in demands
             if holds[d.name] or data.draw(st.booleans())
         ]
-        for name, limit in limits(present, capacity=capacity, unused=capacity, weights={}).items():
+        for name, limit in compute_limits(
+            present, capacity=capacity, unused=capacity, weights={}
+        ).items():
             still = data.draw(st.integers(min(limit, holds[name]), holds[name]))
             holds[name] = max(still, limit)  # trials that run go on to their end
         assert least(left_of(capacity, holds, demands)) >= -1e-6
@@ -117,7 +121,7 @@ def waiting(name, user="ann", added=0, each=ONE_CPU):
 
 def turn(*entries, running=(), **fields):
     arguments = {"at_once": 2, "capacity": of(4, 2), "weights": {}, **fields}
-    first = next_to_start(entries, running, **arguments)
+    first = choose_next(entries, running, **arguments)
     return first and first.name
 
 
@@ -141,9 +145,9 @@ def test_next_to_start_is_not_overtaken_while_it_waits_for_room():
 
 
 def test_capacity_of_this_machine():
-    cpus = Machine.here().cpus
-    assert capacity_of(LOCAL, gpus=False) == (cpus, ())
-    assert capacity_of(LOCAL, gpus=True) == (cpus, (1,) * len(gpus_here()))
+    cpus = Machine.detect().cpus
+    assert measure_capacity(LOCAL, gpus=False) == (cpus, ())
+    assert measure_capacity(LOCAL, gpus=True) == (cpus, (1,) * len(list_gpus()))
 
 
 @pytest.mark.parametrize(
@@ -156,4 +160,4 @@ def test_capacity_of_this_machine():
     ],
 )
 def test_gpu_names_are_those_of_cuda(visible, count, names):
-    assert gpu_names(count, visible) == names
+    assert parse_gpu_names(count, visible) == names

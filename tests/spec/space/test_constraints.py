@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.spec.settings import FaultsError
-from tuner.spec.space.constraints import allows, condition, name_text
+from tuner.spec.space.constraints import format_name, is_allowed, parse_condition
 from tuner.spec.strategies import GridSettings
 
 CONFIG = {"lr": 0.2, "batch_size": 16, "opt": {"name": "sgd", "momentum": 0.9}, "kind": "a"}
@@ -32,7 +32,7 @@ CONFIG |= {"val/acc": 0.9, "val.ms": 3, "lambda": 1, "value": 2}
     ],
 )
 def test_allows_evaluates_expressions(text, holds):
-    assert allows([text], CONFIG) is not holds
+    assert is_allowed([text], CONFIG) is not holds
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_allows_evaluates_expressions(text, holds):
 )
 def test_constraints_refuse_other_syntax(text):
     with pytest.raises(FaultsError):
-        allows([text], CONFIG)
+        is_allowed([text], CONFIG)
 
 
 @pytest.mark.parametrize("name", CONFIG)
 def test_name_text_is_read_as_the_name(name):
-    assert condition(f"{name_text(name)} == 1").names == [name]
+    assert parse_condition(f"{format_name(name)} == 1").names == [name]
 
 
 def test_check_names_reports_unknown_names():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Numeric
-from tuner.spec.space.encoding import Encoding, config_of, not_contained
+from tuner.spec.space.encoding import Encoding, check_superset, complete_config
 from tuner.spec.space.parsing import parse_domain, parse_space
 from tuner.spec.space.spaces import quantile, transform
 from tuner.testing.spaces import spaces
@@ -107,18 +107,18 @@ def test_config_of_refuses_incomplete_or_foreign_values(snapshot):
     space = parse_space(SPACE)
     values = {**CONFIG, "lr": 1}
     del values["fixed"]
-    assert config_of(space, values) == {**CONFIG, "lr": 1.0}
+    assert complete_config(space, values) == {**CONFIG, "lr": 1.0}
     with snapshot.raises(FaultsError):
-        config_of(space, {**{n: v for n, v in CONFIG.items() if n != "units"}, "kind": "d"})
+        complete_config(space, {**{n: v for n, v in CONFIG.items() if n != "units"}, "kind": "d"})
     with snapshot.raises(FaultsError):
-        config_of(space, {**CONFIG, "fixed": 4})
+        complete_config(space, {**CONFIG, "fixed": 4})
     with snapshot.raises(FaultsError):
-        config_of(space, CONFIG, ["lr < 0.1"])
+        complete_config(space, CONFIG, ["lr < 0.1"])
 
 
 def lost(old, new):
     spaces = (parse_space({"x": domain} | {"y": 1}) for domain in (old, new))
-    return [fault.key for fault in not_contained(*spaces)]
+    return [fault.key for fault in check_superset(*spaces)]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_not_contained_has_domains_that_shrink_or_change_kind(old, new):
 
 def test_not_contained_has_names_that_come_or_go():
     old, new = (parse_space({"lr": "uniform(0, 1)", name: 1}) for name in ("depth", "width"))
-    unknown, missing = not_contained(old, new)
+    unknown, missing = check_superset(old, new)
     assert str(unknown) == (
         "width: unknown hyperparameter of the earlier trials 'width' (did you mean 'depth'?); "
         "available: depth, lr"
@@ -184,5 +184,5 @@ def test_wider_space_has_every_earlier_config(space, seed):
 
     grown = transform(space, wider)
     old = Encoding(space)
-    assert list(not_contained(space, grown)) == []
+    assert list(check_superset(space, grown)) == []
     Encoding(grown).encode(old.decode(rng.random(len(old))))  # raises for a value outside

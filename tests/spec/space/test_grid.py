@@ -4,9 +4,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tuner.spec.space.domains import Choice, Normal, Numeric
-from tuner.spec.space.grid import MAX_LISTED, Grid, cells, every_value, grid_values
+from tuner.spec.space.grid import MAX_LISTED, Grid, every_value, iterate_cells, list_grid_values
 from tuner.spec.space.parsing import parse_domain, parse_space
-from tuner.spec.space.spaces import config_at, domains_of
+from tuner.spec.space.spaces import config_at, list_domains
 from tuner.testing.spaces import spaces
 
 
@@ -16,11 +16,11 @@ def three(path):
 
 def test_cells_vary_the_last_name_fastest_and_add_branches():
     space = parse_space({"a": "choice([1, 2])", "b": "grid_search(['x', 'y'])", "c": 0})
-    assert list(cells(space, three)) == [
+    assert list(iterate_cells(space, three)) == [
         {"a": a, "b": b, "c": 0} for a in (1, 2) for b in ("x", "y")
     ]
     space = parse_space({"opt": "choice(['sgd', {'kind': 'adam', 'eps': choice([1, 2])}])"})
-    assert [config["opt"] for config in cells(space, three)] == [
+    assert [config["opt"] for config in iterate_cells(space, three)] == [
         "sgd",
         {"kind": "adam", "eps": 1},
         {"kind": "adam", "eps": 2},
@@ -28,19 +28,19 @@ def test_cells_vary_the_last_name_fastest_and_add_branches():
 
 
 def test_grid_values_are_evenly_spaced_in_scale():
-    assert grid_values(parse_domain("loguniform(1e-4, 1e-2)"), 3) == (0.0001, 0.001, 0.01)
-    assert grid_values(parse_domain("uniform(0, 1)"), 5) == (0, 0.25, 0.5, 0.75, 1)
-    assert grid_values(parse_domain("uniform(0, 1)"), 1) == (0.5,)
-    assert tuple(grid_values(parse_domain("randint(1, 4)"), 5)) == (1, 2, 3)
-    assert grid_values(parse_domain("randint(0, 101)"), 3) == (0, 50, 100)
-    assert tuple(grid_values(parse_domain("quniform(0.1, 0.3, 0.1)"), 9)) == (0.1, 0.2, 0.3)
-    assert grid_values(Normal(0, 1), 3)[1] == 0
+    assert list_grid_values(parse_domain("loguniform(1e-4, 1e-2)"), 3) == (0.0001, 0.001, 0.01)
+    assert list_grid_values(parse_domain("uniform(0, 1)"), 5) == (0, 0.25, 0.5, 0.75, 1)
+    assert list_grid_values(parse_domain("uniform(0, 1)"), 1) == (0.5,)
+    assert tuple(list_grid_values(parse_domain("randint(1, 4)"), 5)) == (1, 2, 3)
+    assert list_grid_values(parse_domain("randint(0, 101)"), 3) == (0, 50, 100)
+    assert tuple(list_grid_values(parse_domain("quniform(0.1, 0.3, 0.1)"), 9)) == (0.1, 0.2, 0.3)
+    assert list_grid_values(Normal(0, 1), 3)[1] == 0
 
 
 @given(st.integers(1, 9), st.integers(1, 30), st.integers(0, 40))
 def test_grid_values_stay_in_bounds(points, low, span):
     domain = Numeric(low, low + span + 1, integer=True, log=True)
-    values = grid_values(domain, points)
+    values = list_grid_values(domain, points)
     assert 1 <= len(values) <= max(points, 1)
     assert list(values) == sorted(set(values))
     assert all(domain.first <= v <= domain.last for v in values)
@@ -48,10 +48,10 @@ def test_grid_values_stay_in_bounds(points, low, span):
 
 @given(spaces, st.randoms(use_true_random=False))
 def test_grid_through_config_keeps_count_and_begins_there(space, random):
-    assume(not any(_repeats(domain) for _, domain in domains_of(space)))
+    assume(not any(_repeats(domain) for _, domain in list_domains(space)))
     config = config_at(space, lambda _: random.random())
     grid = Grid(space, three, through=config)
-    assert grid[grid.spread()[0]] == config
+    assert grid[grid.shuffle_cells()[0]] == config
     assert grid.size == Grid(space, three).size
 
 
@@ -78,8 +78,8 @@ def test_grid_of_billions_lists_none():
 
 def test_spread_visits_each_cell_once_in_a_fixed_order_and_is_bounded():
     space = parse_space({"a": "choice([1, 2, 3])", "b": "choice([1, 2])"})
-    order = Grid(space, three).spread()
+    order = Grid(space, three).shuffle_cells()
     assert sorted(order) == list(range(6))
-    assert order == Grid(space, three).spread() != sorted(order)
-    order = Grid(parse_space({"a": "randint(0, 1000000000000)"}), every_value).spread()
+    assert order == Grid(space, three).shuffle_cells() != sorted(order)
+    order = Grid(parse_space({"a": "randint(0, 1000000000000)"}), every_value).shuffle_cells()
     assert 0.8 * MAX_LISTED < len(set(order)) == len(order) <= MAX_LISTED

@@ -12,8 +12,8 @@ from ray import tune
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Domain, constant
-from tuner.spec.space.parsing import EXAMPLES, from_ray, parse_domain, parse_space
-from tuner.spec.space.spaces import space_text
+from tuner.spec.space.parsing import EXAMPLES, convert_ray_domain, parse_domain, parse_space
+from tuner.spec.space.spaces import format_space
 from tuner.testing.spaces import leaves, spaces
 
 
@@ -32,7 +32,7 @@ def test_parse_space_refuses_deep_nesting(snapshot):
 
 @given(spaces)
 def test_parse_space_inverts_space_text(space):
-    assert parse_space(space_text(space)) == space
+    assert parse_space(format_space(space)) == space
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_parse_space_inverts_space_text(space):
     ],
 )
 def test_from_ray_equals_parsed_text(call, text):
-    domain = from_ray(call)
+    domain = convert_ray_domain(call)
     assert str(domain) == text
     assert parse_domain(text) == parse_domain(f"tune.{text}") == domain
 
@@ -110,7 +110,7 @@ def test_parse_domain_any_text_is_parsed_or_refused(text):
 def test_parse_domain_option_may_resemble_a_call():
     values = ("A(", "resnet(18)", "f(x)(")
     domain = Choice(values)
-    assert parse_domain(str(domain)) == from_ray(tune.choice(list(values))) == domain
+    assert parse_domain(str(domain)) == convert_ray_domain(tune.choice(list(values))) == domain
     assert parse_space({"a": {"grid_search": list(values)}})["a"] == Choice(values, "grid_search")
 
 
@@ -133,7 +133,7 @@ def test_parse_space_sample_from_names_the_alternative(snapshot, written):
 def test_constant_has_one_value(value):
     written = constant(value)
     assert parse_domain(str(written)) == parse_space({"a": written})["a"] == written
-    assert (written.at(0), written.at(1), written.size) == (value, value, 1)
+    assert (written.compute_value(0), written.compute_value(1), written.size) == (value, value, 1)
     assert str(written).startswith("constant(")
 
 
@@ -200,8 +200,8 @@ def test_values_of_other_types_are_read_back_as_plain_ones(value, plain):
 @pytest.mark.parametrize("call", [tune.uniform, tune.loguniform, tune.randint])
 def test_bounds_of_numpy_are_plain_numbers(call):
     bounds = np.array([1, 5])
-    assert from_ray(call(*bounds)) == from_ray(call(1, 5))
-    assert parse_domain(str(from_ray(call(*bounds)))) == from_ray(call(1, 5))
+    assert convert_ray_domain(call(*bounds)) == convert_ray_domain(call(1, 5))
+    assert parse_domain(str(convert_ray_domain(call(*bounds)))) == convert_ray_domain(call(1, 5))
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", np.array([1, 2]), 1j, float("nan")])

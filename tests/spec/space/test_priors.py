@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.parsing import parse_domain, parse_space
 from tuner.spec.space.priors import Priors
-from tuner.spec.space.spaces import expected
+from tuner.spec.space.spaces import find_expected_values
 
 TEXTS = (
     "loguniform(0.0001, 1.0, prior=0.01)",
@@ -38,7 +38,7 @@ def test_priors_of_a_space_without_any_are_false():
 def test_expected_has_the_values_with_priors_alone():
     layer = {"width": TEXTS[2], "free": "uniform(0, 1)"}
     space = parse_space({"lr": TEXTS[0], "k": 3, "layer": layer})
-    assert expected(space) == {"lr": 0.01, "layer": {"width": 3}}
+    assert find_expected_values(space) == {"lr": 0.01, "layer": {"width": 3}}
 
 
 @given(
@@ -54,7 +54,7 @@ def test_expected_has_the_values_with_priors_alone():
 def test_drawn_points_have_the_density(text, prior, confidence):
     priors = priors_of(x=text.format(prior, confidence))
     u_N = (np.arange(20_000) + 0.5) / 20_000
-    drawn_N = np.array([priors.drawn(np.array([u]))[0] for u in u_N[::10]])
+    drawn_N = np.array([priors.transform(np.array([u]))[0] for u in u_N[::10]])
     assert ((drawn_N >= 0) & (drawn_N <= 1)).all()
     density_N = 2 * np.exp(priors.log_density(u_N[:, None])) - 1  # half of it is even
     assert density_N.mean() == pytest.approx(1, abs=0.01)
@@ -76,7 +76,7 @@ def test_prior_of_a_choice_favours_its_value_at_any_confidence(values, confidenc
     priors = Priors(encoding)
     density_M = np.exp(priors.log_density(u_M1))
     assert density_M[1] > 1 > density_M[0]
-    drawn = [priors.drawn(np.array([u]))[0] for u in (np.arange(400) + 0.5) / 400]
+    drawn = [priors.transform(np.array([u]))[0] for u in (np.arange(400) + 0.5) / 400]
     counts = Counter(encoding.decode([u])["x"] for u in drawn)
     assert counts["adamw"] > 1.05 * counts["sgd"]
 
@@ -84,12 +84,12 @@ def test_prior_of_a_choice_favours_its_value_at_any_confidence(values, confidenc
 def test_favour_fades_with_trials_and_ignores_inactive_columns():
     priors = priors_of(x="uniform(0, 1, prior=0.5)")
     u_MD = np.array([[0.5], [0.0]])
-    early, late = (priors.favour(u_MD, trials=n, trust=1.0) for n in (1, 100))
+    early, late = (priors.compute_bonus(u_MD, trials=n, trust=1.0) for n in (1, 100))
     np.testing.assert_allclose(late, early / 100)
     assert early[0] > early[1]
     space = {"m": "choice([{'k': 'a', 'x': uniform(0, 1, prior=0.2)}, {'k': 'b'}])"}
     priors = priors_of(**space)
-    assert priors.favour(np.array([[0.75, np.nan]]), trials=1, trust=1.0) == [0.0]
+    assert priors.compute_bonus(np.array([[0.75, np.nan]]), trials=1, trust=1.0) == [0.0]
 
 
 @pytest.mark.parametrize("failed", [0, 3])
@@ -98,17 +98,20 @@ def test_trust_depends_on_how_the_priors_rank_the_losses(failed):
     u_ND = np.linspace(0.3, 1, 12)[:, None]
     loss_N = abs(u_ND[:, 0] - 0.5)
     loss_N[len(loss_N) - failed :] = np.inf  # the furthest away
-    assert priors.trust(u_ND, loss_N) > 0.99
-    assert priors.trust(u_ND, -loss_N) < 0.05
+    assert priors.estimate_trust(u_ND, loss_N) > 0.99
+    assert priors.estimate_trust(u_ND, -loss_N) < 0.05
     lots_N = np.random.default_rng(0).permutation(loss_N)
-    assert 0.3 < priors.trust(u_ND, lots_N) < 0.99
-    assert priors.favour(u_ND, trials=12, trust=0.5)[0] < priors.favour(u_ND, trials=12, trust=1)[0]
+    assert 0.3 < priors.estimate_trust(u_ND, lots_N) < 0.99
+    assert (
+        priors.compute_bonus(u_ND, trials=12, trust=0.5)[0]
+        < priors.compute_bonus(u_ND, trials=12, trust=1)[0]
+    )
 
 
 @pytest.mark.parametrize("losses", [[], [1.0, 2.0], [1.0, 1.0, 1.0, 1.0]])
 def test_trust_without_evidence_is_whole(losses):
     u_ND = np.linspace(0.5, 1, len(losses))[:, None]
-    assert priors_of(x="uniform(0, 1, prior=0.5)").trust(u_ND, np.array(losses)) == 1.0
+    assert priors_of(x="uniform(0, 1, prior=0.5)").estimate_trust(u_ND, np.array(losses)) == 1.0
 
 
 def test_sampled_draws_from_a_mistrusted_prior_more_rarely():
@@ -116,7 +119,7 @@ def test_sampled_draws_from_a_mistrusted_prior_more_rarely():
     even = np.array([0.01])
     lots = np.linspace(0, 1, 200)
     moved = [
-        sum(priors.sampled(even, 10, lot, trust=trust)[0] != 0.01 for lot in lots)
+        sum(priors.sample(even, 10, lot, trust=trust)[0] != 0.01 for lot in lots)
         for trust in (1.0, 0.5, 0.0)
     ]
     assert moved[0] > 1.5 * moved[1] > moved[2] == 0

@@ -11,10 +11,10 @@ from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import (
     Position,
     config_at,
-    domains_of,
-    extreme_configs,
-    levels,
-    space_text,
+    count_levels,
+    format_space,
+    list_domains,
+    list_extreme_configs,
     transform,
     walk,
 )
@@ -25,17 +25,19 @@ from tuner.testing.spaces import spaces
 def test_config_at_replaces_every_domain(space, data):
     config = config_at(space, lambda _: data.draw(st.floats(0, 1)))
     assert list(config) == list(space)
-    assert not list(domains_of(config))
+    assert not list(list_domains(config))
 
 
 @given(spaces)
 def test_extreme_configs_cover_each_extreme(space):
-    configs = extreme_configs(space)
+    configs = list_extreme_configs(space)
     for name, value in space.items():
-        if isinstance(value, Domain) and not any(isinstance(v, Mapping) for v in value.extremes()):
-            assert {str(v) for v in value.extremes()} == {str(c[name]) for c in configs}
+        if isinstance(value, Domain) and not any(
+            isinstance(v, Mapping) for v in value.list_extremes()
+        ):
+            assert {str(v) for v in value.list_extremes()} == {str(c[name]) for c in configs}
     assert all(list(config) == list(space) for config in configs)
-    assert not any(list(domains_of(config)) for config in configs)
+    assert not any(list(list_domains(config)) for config in configs)
 
 
 def test_walk_branches_with_shared_names_differ():
@@ -53,14 +55,14 @@ def test_transform_replaces_domains(space):
             return domain
         return Choice(
             tuple(
-                transform(option, same, position.branch(number))
+                transform(option, same, position.append_branch(number))
                 if isinstance(option, Mapping)
                 else option
                 for number, option in enumerate(domain.values)
             )
         )
 
-    assert space_text(transform(space, same)) == space_text(space)
+    assert format_space(transform(space, same)) == format_space(space)
 
 
 @pytest.mark.parametrize(
@@ -71,4 +73,4 @@ def test_transform_replaces_domains(space):
     ],
 )
 def test_levels_counts_nested_containers(value, deep):
-    assert levels(value) == deep
+    assert count_levels(value) == deep

@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from tuner.errors import DataError
-from tuner.vision.datasets._archive import CHUNK_BYTES, Archive, folder_made_once
+from tuner.vision.datasets._archive import CHUNK_BYTES, Archive, ensure_folder
 
 
 def test_folder_made_once_by_several_threads_is_made_once(tmp_path, capsys):
@@ -21,7 +21,7 @@ def test_folder_made_once_by_several_threads_is_made_once(tmp_path, capsys):
         lines.append(text)
         (folder / "file").write_text("whole")
 
-    threads = [Thread(target=folder_made_once, args=(tmp_path / "a/x", make)) for _ in range(8)]
+    threads = [Thread(target=ensure_folder, args=(tmp_path / "a/x", make)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -38,7 +38,7 @@ def test_folder_made_once_after_a_failure_leaves_nothing(tmp_path):
         raise ValueError("no more")
 
     with pytest.raises(ValueError, match="no more"):
-        folder_made_once(tmp_path / "x", make)
+        ensure_folder(tmp_path / "x", make)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
@@ -62,17 +62,17 @@ def test_archive_is_not_missing_beside_its_extracted_folder(archive, folder, nam
     assert archive.is_missing(folder)
     (folder / name).mkdir(parents=True)
     assert not archive.is_missing(folder)
-    assert not archive.is_in(folder)
+    assert not archive.is_present(folder)
     archive.fetch(folder)
-    assert not archive.is_in(folder)
+    assert not archive.is_present(folder)
 
 
 def test_write_gives_another_node_an_equal_archive(archive, folder, tmp_path):
     archive.fetch(tmp_path)
-    contents = archive.contents(tmp_path)
+    contents = archive.map_contents(tmp_path)
     archive.write(folder, lambda: [each.data for each in contents], origin="a node")
     assert (folder / archive.name).read_bytes() == CONTENT
-    assert archive.verified(folder) == folder / archive.name
+    assert archive.ensure_verified(folder) == folder / archive.name
 
 
 def test_write_of_incomplete_content_keeps_nothing(snapshot, archive, folder):
@@ -91,5 +91,5 @@ def test_verified_of_another_file_raises_and_leaves_it(snapshot, archive, folder
     folder.mkdir(parents=True)
     (folder / archive.name).write_bytes(b"x")
     with snapshot.raises(DataError):
-        archive.verified(folder)
+        archive.ensure_verified(folder)
     assert (folder / archive.name).read_bytes() == b"x"

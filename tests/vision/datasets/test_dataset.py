@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tuner.errors import CheckpointError, DataError, SpecError
 from tuner.vision.datasets._dataset import (
     DATA,
-    data_folder,
-    described,
-    info_in,
+    encode_info,
+    read_info,
+    resolve_data_folder,
+    sample_stratified,
     split_train_validation_test,
-    stratified_sample,
 )
 from tuner.vision.image_classifier import ImageClassifier
 
@@ -26,7 +26,7 @@ LABELS = st.lists(st.integers(0, 5), min_size=1, max_size=80).map(np.array)
 @given(LABELS, st.data())
 def test_stratified_sample_has_each_class_in_its_share(labels, data):
     count = data.draw(st.integers(0, len(labels)))
-    chosen = stratified_sample(labels, count, rng=np.random.default_rng(0))
+    chosen = sample_stratified(labels, count, rng=np.random.default_rng(0))
     assert len(set(chosen.tolist())) == count
     for label in np.unique(labels):
         share = count * np.mean(labels == label)
@@ -57,7 +57,7 @@ def test_split_train_validation_test_is_a_repeatable_partition(labels, data, see
 def test_data_folder_prefers_setting_then_environment(data_dir, variable, expected, monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("TUNER_DATA", variable or "")
-    assert data_folder(data_dir) == Path(expected)
+    assert resolve_data_folder(data_dir) == Path(expected)
 
 
 # N batch, C channels, H W pixels
@@ -78,9 +78,9 @@ def test_state_of_a_folder_describes_its_data(snapshot, photos_dir, tmp_path):
     first.step()
     torch.save(first.state_dict(), tmp_path / "state")
     state = torch.load(tmp_path / "state", weights_only=True)
-    info = info_in(state)
+    info = read_info(state)
     assert info.classes == photos.CLASSES
-    assert described(info) == state[DATA]
+    assert encode_info(info) == state[DATA]
     assert (info.train, info.validation, info.test) == (26, 5, 5)
     second = learner(photos_dir)
     second.load_state_dict(state)
@@ -99,7 +99,7 @@ def test_load_state_dict_rejects_changed_images(snapshot, photos_dir):
 @pytest.mark.parametrize("data", [3, {"classes": []}, {"strange": 1}])
 def test_info_in_a_damaged_description_raises(snapshot, data):
     with snapshot.raises(CheckpointError):
-        info_in({DATA: data})
+        read_info({DATA: data})
 
 
 @pytest.mark.parametrize("name", ["folder:photos", "their_module:load"])

@@ -48,7 +48,7 @@ def test_formats_give_the_probabilities_of_predict(tmp_path, kind, dtype, data_h
     written = {path.name for path in export.iterdir()} - others
     assert written == {FILES[each] for each in formats}  # with their weights
     files = sorted(str(path) for path in folder.rglob("*.jpg"))[:5]
-    pixels_NHWC = np.stack([read_export(export).pixels(file) for file in files])
+    pixels_NHWC = np.stack([read_export(export).read_pixels(file) for file in files])
     images_NCHW = torch.cat([load_image(file, export) for file in files]).float().numpy()
     logits_NK = outputs(export / FILES[kind], images_NCHW, "images", "logits")
     pixels_NCHW = pixels_NHWC.transpose(0, 3, 1, 2)

@@ -9,9 +9,9 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 import tuner
-from tuner.vision.export.model_card import card_text
+from tuner.vision.export.model_card import render_card
 from tuner.vision.export.read import ExportConfig
-from tuner.vision.sources._images import square
+from tuner.vision.sources._images import crop_square
 
 PIXELS = {"channels": 3, "size": 32, "resize": {"mode": "RGB"}}
 CONFIG = {
@@ -63,7 +63,7 @@ METRICS = {
 
 def card(config=None, metrics=None):
     built = ExportConfig.model_validate(CONFIG | (config or {}))
-    return card_text(built, METRICS | (metrics or {}), name="best_model")
+    return render_card(built, METRICS | (metrics or {}), name="best_model")
 
 
 UNKNOWN = {"model": None, "input": None, "data": None}
@@ -164,7 +164,7 @@ def test_card_program_without_tuner_gives_the_same_pixels(name, channels, dtype,
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"format": 2} | changes))
     program: dict[str, Any] = {}
     exec(programs(card(changes))[1], program)
-    expected = square(Image.open(path), size=32, channels=channels)
+    expected = crop_square(Image.open(path), size=32, channels=channels)
     assert np.array_equal(program["pixels"](path), expected)
     theirs = program["load_image"](path)
     ours = tuner.load_image(path, tmp_path)

@@ -15,7 +15,7 @@ import tuner
 from tuner.errors import CheckpointError, DataError, UsageError
 from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.read import load_model, read_export
-from tuner.vision.sources._images import square
+from tuner.vision.sources._images import crop_square
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def export(results, tmp_path):
 
 def predicted(export, folder, names="*.jpg", bits=None):
     """How many of the images of `folder` the model gets right, and how many there are."""
-    model = export.model()
+    model = export.load_model()
     classes = export.config.classes
     settings = export.config.input
     mean_C = torch.tensor(settings.mean)
@@ -79,7 +79,9 @@ def predicted(export, folder, names="*.jpg", bits=None):
     files = sorted(folder.glob(f"*/{names}"))
     right = 0
     for file in files:
-        pixels_HWC = torch.tensor(square(Image.open(file), size=12, channels=3, bits=bits)) / 255
+        pixels_HWC = (
+            torch.tensor(crop_square(Image.open(file), size=12, channels=3, bits=bits)) / 255
+        )
         with torch.no_grad():
             logits = model(((pixels_HWC - mean_C) / std_C).permute(2, 0, 1)[None])
         right += classes[int(logits.argmax())] == file.parent.name

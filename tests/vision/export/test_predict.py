@@ -19,11 +19,11 @@ from tuner.vision.export import write
 from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.predict import (
     Prediction,
-    calibration_error,
-    fitted,
-    image_files,
+    compute_calibration_error,
+    find_image_files,
+    fit_calibration,
     predict,
-    predictions,
+    predict_files,
 )
 from tuner.vision.export.read import read_export
 from tuner.vision.export.write import export_model
@@ -162,9 +162,9 @@ def test_image_files_are_in_order_and_below_folders(tmp_path):
         (tmp_path / name).touch()
     (tmp_path / "b/loop").symlink_to(tmp_path)
     names = ["b/10.JPG", "b/2.png", "b/a/1.tif", "d.jpg/e.webp"]
-    assert image_files([tmp_path]) == [str(tmp_path / name) for name in names]
+    assert find_image_files([tmp_path]) == [str(tmp_path / name) for name in names]
     paths = ["a.txt", str(tmp_path / ".c"), "gone"]
-    assert image_files(paths) == ["a.txt", str(tmp_path / ".c/1.png"), "gone"]
+    assert find_image_files(paths) == ["a.txt", str(tmp_path / ".c/1.png"), "gone"]
 
 
 def test_predict_of_a_model_of_grey_images(tmp_path):
@@ -183,10 +183,10 @@ def test_predict_rejects_model_without_image_input(snapshot, model, tmp_path):
     export = read_export(model)
     export.config.__dict__["classes"] = ("daisy",)
     with snapshot.raises(UsageError):
-        predictions(export, ["a.jpg"])
+        predict_files(export, ["a.jpg"])
     export.config.__dict__["input"] = None
     with snapshot.raises(UsageError):
-        predictions(export, ["a.jpg"])
+        predict_files(export, ["a.jpg"])
 
 
 def logits_of(accuracy_scale, *, count=4000):
@@ -199,7 +199,7 @@ def logits_of(accuracy_scale, *, count=4000):
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
 def test_fitted_finds_how_much_too_sure_the_logits_are(scale):
-    calibration = fitted(*logits_of(scale))
+    calibration = fit_calibration(*logits_of(scale))
     assert calibration.temperature == pytest.approx(scale, rel=0.1)
     assert calibration.error_after < 0.03
     assert calibration.images == 4000
@@ -209,14 +209,16 @@ def test_fitted_finds_how_much_too_sure_the_logits_are(scale):
 def test_fitted_to_images_of_which_none_is_wrong_is_not_certain(count):
     labels_N = torch.arange(count) % 3
     logits_NK = 5 * torch.nn.functional.one_hot(labels_N, 3).float()
-    temperature = fitted(logits_NK, labels_N).temperature
+    temperature = fit_calibration(logits_NK, labels_N).temperature
     probability = float((logits_NK / temperature).softmax(1).max())
     assert probability == pytest.approx((count + 1) / (count + 2), abs=1e-3)
 
 
 def test_calibration_error_is_the_distance_of_probability_and_accuracy():
     logits_NK = torch.tensor([[9.0, -9.0]] * 4, dtype=torch.float64)
-    assert calibration_error(logits_NK, torch.tensor([0, 0, 0, 1])) == pytest.approx(0.25, abs=1e-6)
+    assert compute_calibration_error(logits_NK, torch.tensor([0, 0, 0, 1])) == pytest.approx(
+        0.25, abs=1e-6
+    )
 
 
 def test_the_temperature_is_fitted_to_images_of_all_classes(storage, monkeypatch):
@@ -225,10 +227,10 @@ def test_the_temperature_is_fitted_to_images_of_all_classes(storage, monkeypatch
 
     def noted(logits_NK, labels_N):
         labels.append(labels_N)
-        return fitted(logits_NK, labels_N)
+        return fit_calibration(logits_NK, labels_N)
 
     monkeypatch.setattr(write, "MOST_CALIBRATED", 4)
-    monkeypatch.setattr(write, "fitted", noted)
+    monkeypatch.setattr(write, "fit_calibration", noted)
     exported(storage, "few")
     [labels_N] = labels
     assert (len(labels_N), len(labels_N.unique())) == (4, 3)

@@ -17,8 +17,8 @@ from synthetic import change_document, read_document
 
 import tuner
 from tuner.errors import CheckpointError, DataError, SpecError, UsageError
-from tuner.experiment.files import sha256_of
-from tuner.vision.batches import Batcher, image_set
+from tuner.experiment.files import compute_sha256
+from tuner.vision.batches import Batcher, load_image_set
 from tuner.vision.catalog import DataChoice
 from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.read import is_export, read_export
@@ -76,7 +76,7 @@ def test_load_model_gives_the_measured_logits_and_trains_as_the_network_alone(tm
     export = read_export(to)
     x_NCHW = torch.randn(2, 1, 8, 8)
     assert export.config.input.mirrored
-    network = export.network()
+    network = export.load_network()
     model = tuner.load_model(to)
     with torch.no_grad():
         mean_NK = (network(x_NCHW) + network(x_NCHW.flip(3))) / 2
@@ -88,9 +88,9 @@ def test_load_model_gives_the_measured_logits_and_trains_as_the_network_alone(tm
 
 def test_load_image_equals_a_batch_of_training(exported, tmp_path):
     Image.fromarray((load_digits().images[0] * 15).astype(np.uint8)).save(tmp_path / "a.png")
-    images = image_set(DataChoice("digits"), torch.device("cpu"))
+    images = load_image_set(DataChoice("digits"), torch.device("cpu"))
     batcher = Batcher(images, dtype=torch.float32, augmentation=Augmentation())
-    expected, _ = batcher.batch(torch.tensor([0]))
+    expected, _ = batcher.build_batch(torch.tensor([0]))
     assert torch.equal(tuner.load_image(tmp_path / "a.png", exported), expected)
     with (tmp_path / "a.png").open("rb") as file:
         assert torch.equal(tuner.load_image(file, exported), expected)
@@ -138,7 +138,7 @@ def test_load_model_of_missing_or_damaged_weights_raises(snapshot, folder):
     with snapshot.raises(CheckpointError):
         tuner.load_model(folder)
     path.write_bytes(b"torn")
-    change(folder, weights_sha256=sha256_of(path))
+    change(folder, weights_sha256=compute_sha256(path))
     with snapshot.raises(CheckpointError):
         tuner.load_model(folder)
     path.unlink()
@@ -155,13 +155,13 @@ def test_load_model_of_other_weights_raises(snapshot, folder):
     bias = weights.pop("head.bias")
     for wrong in ({**weights, "head.bias": torch.zeros(3)}, weights):
         save_file(wrong, path)
-        change(folder, weights_sha256=sha256_of(path))
+        change(folder, weights_sha256=compute_sha256(path))
         with snapshot.raises(CheckpointError):
             evaluate_export(read_export(folder))
     plan = read_document(folder / "config.json")["model"]
     save_file({**weights, "head.bias": bias}, path)
     huge = {**plan, "settings": {"width": 4096, "norm": "batch"}}  # refused before it is allocated
-    change(folder, weights_sha256=sha256_of(path), model=huge)
+    change(folder, weights_sha256=compute_sha256(path), model=huge)
     with snapshot.raises(CheckpointError):
         tuner.load_model(folder)
 
@@ -197,4 +197,4 @@ def test_load_model_of_a_custom_learner_raises(snapshot, folder):
 def test_weights_of_a_checkpoint_folder_raises(snapshot, folder):
     change(folder, trainable="mine:train", weights_sha256=None)
     with snapshot.raises(UsageError):
-        read_export(folder).weights()
+        read_export(folder).load_weights()

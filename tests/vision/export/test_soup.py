@@ -13,7 +13,7 @@ from tuner.spec.sections import Objective
 from tuner.vision.ensemble import Ensemble
 from tuner.vision.export.evaluate import evaluate_export
 from tuner.vision.export.read import load_model, read_export
-from tuner.vision.export.soup import Candidate, Soup, greedy, soup
+from tuner.vision.export.soup import Candidate, Soup, choose_ingredients, soup
 
 BY_LOSS = {"objective": {"metric": "val_loss", "mode": "min"}}
 PIXELS = (0.3, "float32"), (0.001, "float64")
@@ -22,7 +22,7 @@ LOSS, ACCURACY = Objective(metric="val_loss", mode="min"), Objective(metric="val
 
 def chosen(values, objective):
     """The greedy soup by the value of each combination."""
-    return greedy(3, lambda trials: values["".join(map(str, trials))], objective)
+    return choose_ingredients(3, lambda trials: values["".join(map(str, trials))], objective)
 
 
 def test_greedy_adds_what_does_not_make_the_soup_worse():
@@ -39,7 +39,7 @@ def test_greedy_is_never_worse_than_the_best_trial(values, objective):
     def value(trials):
         return measured.setdefault(trials, values[sum(2**n for n in trials[1:]) % 8])
 
-    trials = greedy(4, value, objective)
+    trials = choose_ingredients(4, value, objective)
     assert trials[0] == 0
     assert not objective.is_better(measured[0,], than=measured[trials])
 
@@ -72,7 +72,7 @@ def test_soup_measures_the_best_trial_a_soup_and_an_ensemble(search):
     ids = tuple(trial.trial_id for trial in search.top(3))
     assert (single.trials, ensemble.trials) == (ids[:1], ids)
     assert set(mixed.trials) <= set(ids)
-    recorded = search.best_json()["metrics"]
+    recorded = search.describe_best()["metrics"]
     assert single.metrics["val_accuracy"] == pytest.approx(recorded["val_accuracy"])
     assert single.metrics["val_loss"] <= recorded["val_loss"]  # calibrated
     assert mixed.metrics["val_loss"] <= single.metrics["val_loss"]
@@ -102,7 +102,7 @@ def test_export_of_a_soup_is_the_average_with_new_statistics(search, tmp_path, m
     export = read_export(tmp_path / "model")
     assert export.config.combined.how == "soup"
     assert [m.trial_id for m in export.config.combined.members] == [*done.chosen.trials]
-    weights = export.weights()
+    weights = export.load_weights()
     members = [
         torch.load(search.best_checkpoint(search.trial(t)).path)["model"]
         for t in done.chosen.trials
@@ -175,7 +175,7 @@ def test_combinations_must_keep_the_limits(tmp_path, limit, kinds):
     done = soup(results, top=2)
     if done.candidates[1].trials == done.candidates[0].trials:
         kinds = kinds | {"soup"}  # the soup of the best alone
-    kept = {each.kind for each in done.candidates if done.keeps_limits(each)}
+    kept = {each.kind for each in done.candidates if done.is_allowed(each)}
     assert kept == kinds
     assert done.chosen.kind in kinds
 

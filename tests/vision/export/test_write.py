@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from synthetic import Writer, make_folder, read_document
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
-from tuner.experiment.files import sha256_of
+from tuner.experiment.files import compute_sha256
 from tuner.experiment.results.confirmation import record_test
 from tuner.experiment.results.results import Results
 from tuner.vision.export.read import ExportConfig
@@ -44,7 +44,7 @@ def test_export_holds_weights_config_and_metrics(snapshot, tmp_path):
     config = read_document(to / "config.json")
     assert config.keys() == ExportConfig.model_fields.keys()
     snapshot(json.dumps(config, indent=1), SHA256)
-    assert config["weights_sha256"] == sha256_of(to / "model.safetensors")
+    assert config["weights_sha256"] == compute_sha256(to / "model.safetensors")
     assert config["checkpoint_sha256"] == results.best_checkpoint().sha256
     snapshot((to / "metrics.json").read_text())
     assert os.listdir(tmp_path / "out") == ["best"]

@@ -10,27 +10,27 @@ from efficientnet_lite_pytorch import EfficientNet
 from handed import trained
 from synthetic import read_document
 
-from tuner.vision.batches import normaliser
-from tuner.vision.blueprint import blueprint_of
-from tuner.vision.catalog import dataset_info, model_info
+from tuner.vision.batches import build_normaliser
+from tuner.vision.blueprint import build_blueprint
+from tuner.vision.catalog import find_model_info, load_dataset_info
 from tuner.vision.export.predict import predict
 from tuner.vision.export.read import read_export
-from tuner.vision.optimizer import depths_below_head
+from tuner.vision.optimizer import count_layer_depths
 from tuner.vision.settings import ClassifierSettings, check_settings
-from tuner.vision.transfer import head_of, initial_network, load_weights
-from tuner.vision.weights import weights_named
+from tuner.vision.transfer import build_initial_network, find_head, load_weights
+from tuner.vision.weights import find_weights
 
 SIZES = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
 
 
 @pytest.fixture(scope="module", params=SIZES)
 def weights(request):
-    return weights_named(request.param)
+    return find_weights(request.param)
 
 
 def build(weights, **changes):
     given = {"in_channels": 3, "num_classes": 1000, "levels": False}
-    return model_info(weights.name).build(**given | changes).eval()
+    return find_model_info(weights.name).build(**given | changes).eval()
 
 
 def test_package_has_the_file_that_is_described(weights):
@@ -55,7 +55,7 @@ def test_logits_are_those_of_the_source(weights):
 
 def test_pixels_are_those_of_the_source(weights):
     image_HWC = torch.from_numpy(photos.pixels(0, seed=1, size=(16, 16)))
-    normalise = normaliser(weights.pixel_stats(), size=16, dtype=torch.float32)
+    normalise = build_normaliser(weights.find_pixel_stats(), size=16, dtype=torch.float32)
     x_NCHW = normalise(image_HWC.reshape(1, -1))
     expected = (image_HWC.permute(2, 0, 1)[None].float() - 127) / 128
     assert torch.allclose(x_NCHW, expected, atol=1e-5)
@@ -63,8 +63,8 @@ def test_pixels_are_those_of_the_source(weights):
 
 def test_layers_have_depths_and_a_head(weights):
     network = build(weights, num_classes=4)
-    depths = depths_below_head(network)
-    assert head_of(network) == "_fc"
+    depths = count_layer_depths(network)
+    assert find_head(network) == "_fc"
     assert (depths["_fc.bias"], depths["_bn1.weight"], depths["_conv_head.weight"]) == (0, 1, 1)
     assert depths["_conv_stem.weight"] == depths["_bn0.bias"] == len(network._blocks) + 2
     assert depths["_blocks.0._bn1.weight"] == len(network._blocks) + 1
@@ -92,7 +92,7 @@ def test_a_head_of_all_levels_sees_the_moments_after_each_block(weights):
     leveled_NF, last_NF = seen
     assert torch.equal(leveled_NF[:, : last_NF.shape[1]], last_NF)
     assert torch.allclose(leveled_NF[:, last_NF.shape[1] :], torch.cat(expected, 1), atol=1e-3)
-    assert head_of(network) == "_fc"
+    assert find_head(network) == "_fc"
 
 
 def test_a_head_of_all_levels_has_gradients_where_pixels_are_equal(weights):
@@ -144,14 +144,14 @@ def test_networks_side_by_side_have_the_features_of_each(pets, levels, channels)
     settings = ClassifierSettings.model_validate(
         settings_for(pets, model="efficientnet_lites", levels=levels, train_layers="head", lr=1)
     )
-    data = dataset_info(settings.data)
-    plan = blueprint_of(settings, replace(data, channels=channels))
-    network = initial_network(settings, plan).eval()
+    data = load_dataset_info(settings.data)
+    plan = build_blueprint(settings, replace(data, channels=channels))
+    network = build_initial_network(settings, plan).eval()
     x_NCHW = torch.randn(2, channels, 33, 33)
     expected = []
     for part in plan.info.parts:
         alone = settings.model_copy(update={"model": part})
-        body = initial_network(alone, plan.model_copy(update={"name": part})).eval()
+        body = build_initial_network(alone, plan.model_copy(update={"name": part})).eval()
         body.set_submodule("_fc", torch.nn.Identity())
         expected.append(body(x_NCHW))
     seen = []
@@ -170,9 +170,9 @@ def test_a_head_on_networks_side_by_side_is_handed_over_whole(pets, tmp_path):
     folder = results.export(tmp_path / "model")
     rows = predict(folder, [pets.removeprefix("folder:")])
     assert all(row.fault is None for row in rows)
-    handed = read_export(folder).weights()
-    for part in model_info("efficientnet_lites").parts:
-        for name, tensor in load_weights(weights_named(part).path).items():
+    handed = read_export(folder).load_weights()
+    for part in find_model_info("efficientnet_lites").parts:
+        for name, tensor in load_weights(find_weights(part).path).items():
             assert name.startswith("_fc.") or torch.equal(handed[f"{part}.{name}"], tensor)
     record = results.best_checkpoint()
     head = torch.load(results.folder / record.path, weights_only=True)["model"]
@@ -183,11 +183,11 @@ def test_a_network_with_parts_begins_with_an_export_of_it(pets, tmp_path):
     settings = settings_for(pets, model="efficientnet_lites", fit_head=False, lr=1)
     settings["pretrained"] = False
     given = ClassifierSettings.model_validate({**settings, "levels": False})
-    plan = blueprint_of(given, dataset_info(given.data))
-    source = plan.initial().state_dict()
+    plan = build_blueprint(given, load_dataset_info(given.data))
+    source = plan.initialize_model().state_dict()
     torch.save(source, tmp_path / "weights.pt")
     started = given.model_copy(update={"start_from": str(tmp_path / "weights.pt")})
-    begun = initial_network(started, plan).state_dict()
+    begun = build_initial_network(started, plan).state_dict()
     assert all(torch.equal(begun[name], tensor) for name, tensor in source.items())
 
 

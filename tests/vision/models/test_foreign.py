@@ -10,18 +10,18 @@ from torch import nn
 
 from tuner.errors import CheckpointError
 from tuner.spec.settings import FaultsError
-from tuner.vision.catalog import model_info
+from tuner.vision.catalog import find_model_info
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.models import _foreign
 from tuner.vision.models._foreign import NETWORKS
-from tuner.vision.models._torchvisions import network
+from tuner.vision.models._torchvisions import build_network
 from tuner.vision.settings import check_settings
 
 CUSTOM_SHAPE = {"in_channels": 3, "num_classes": 5, "image_size": 8}
 
 
 def build(name, **model_args):
-    return model_info(own(name)).build(**CUSTOM_SHAPE, model_args=model_args)
+    return find_model_info(own(name)).build(**CUSTOM_SHAPE, model_args=model_args)
 
 
 def test_build_passes_declared_and_user_arguments():
@@ -35,7 +35,7 @@ def test_build_passes_declared_and_user_arguments():
 def test_model_info_imports_nothing(tmp_path, monkeypatch):
     (tmp_path / "never_imported.py").write_text("raise SystemExit")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert model_info("never_imported:Net").foreign
+    assert find_model_info("never_imported:Net").foreign
     assert check_settings({"model": "never_imported:Net"}, files=False) == []
     assert "never_imported" not in sys.modules
 
@@ -43,13 +43,13 @@ def test_model_info_imports_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize("path", ["my net:Net", "a:", ":b", "a.b:c d", "a:b:c", "a/b:C"])
 def test_model_info_rejects_malformed_paths(snapshot, path):
     with snapshot.raises(FaultsError):
-        model_info(path)
+        find_model_info(path)
 
 
 @pytest.mark.parametrize("path", ["os:system", "builtins:exec", "logging.config:dictConfig"])
 def test_model_info_rejects_the_standard_library(snapshot, path):
     with snapshot.raises(FaultsError):
-        model_info(path)
+        find_model_info(path)
     assert [fault.key for fault in check_settings({"model": path}, files=False)] == ["model"]
 
 
@@ -69,7 +69,7 @@ def test_model_info_rejects_the_standard_library(snapshot, path):
     ],
 )
 def test_faults_of_arguments_name_the_key(name, model_args, keys):
-    assert [fault.key for fault in model_info(own(name)).faults(model_args)] == keys
+    assert [fault.key for fault in find_model_info(own(name)).faults(model_args)] == keys
 
 
 @pytest.mark.parametrize(
@@ -120,19 +120,19 @@ def package(tmp_path, monkeypatch, forget):
 
 
 def test_model_info_reads_names_without_an_import(snapshot, package):
-    assert model_info("torchvision:resnet9").foreign
-    assert model_info("torchvision:vgg5").settings.model_fields.keys() == {"model_args"}
+    assert find_model_info("torchvision:resnet9").foreign
+    assert find_model_info("torchvision:vgg5").settings.model_fields.keys() == {"model_args"}
     for wrong in ("helper", "resnet99", "", "resnet9.tag"):
         with snapshot.raises(FaultsError):
-            model_info(f"torchvision:{wrong}")
+            find_model_info(f"torchvision:{wrong}")
     with snapshot.raises(FaultsError):
-        model_info("torchvision:resnet99")
+        find_model_info("torchvision:resnet99")
     assert "torchvision" not in sys.modules
 
 
 def test_networks_that_ship_stand_in_for_a_missing_torchvision(monkeypatch):
     monkeypatch.setattr(_foreign, "find_spec", lambda name: None)
-    info = model_info("torchvision:mobilenet_v3_small")
+    info = find_model_info("torchvision:mobilenet_v3_small")
     assert info.foreign
     assert list(info.faults({})) == []
     [fault] = info.faults({"dropout": 0.1})
@@ -146,22 +146,24 @@ def test_networks_that_ship_stand_in_for_a_missing_torchvision(monkeypatch):
 def test_names_include_all_of_torchvision(torchvision):
     from torchvision.models import list_models
 
-    names = _foreign._names(Path(torchvision.__file__).parent / "models")
+    names = _foreign._list_networks(Path(torchvision.__file__).parent / "models")
     assert names == {*list_models(module=torchvision.models)}
 
 
 def test_names_include_all_of_timm(timm):
-    names = _foreign._names(Path(timm.__file__).parent / "models")
+    names = _foreign._list_networks(Path(timm.__file__).parent / "models")
     assert names >= {*timm.list_models()}
-    assert model_info("timm:resnet18.a1_in1k").foreign
+    assert find_model_info("timm:resnet18.a1_in1k").foreign
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small", "squeezenet1_1", "densenet121"])
 def test_torchvision_network_takes_images_of_any_channels(torchvision, name):
-    model = model_info(f"torchvision:{name}").build(**SHAPE, model_args={}).eval()
+    model = find_model_info(f"torchvision:{name}").build(**SHAPE, model_args={}).eval()
     with torch.no_grad():
         assert model(torch.zeros(2, 1, 64, 64)).shape == (2, 5)
-    colour = model_info(f"torchvision:{name}").build(**{**SHAPE, "in_channels": 3}, model_args={})
+    colour = find_model_info(f"torchvision:{name}").build(
+        **{**SHAPE, "in_channels": 3}, model_args={}
+    )
     first = [next(m for m in n.modules() if isinstance(m, nn.Conv2d)) for n in (model, colour)]
     assert [conv.in_channels for conv in first] == [1, 3]
     same = ("out_channels", "kernel_size", "stride", "padding", "dilation")
@@ -188,7 +190,7 @@ def test_torchvision_network_trains_from_pretrained_weights_on_disk(
         learner.step()
     file.parent.mkdir(parents=True)
     torch.manual_seed(7)
-    pretrained = network("resnet18", 1000).state_dict()
+    pretrained = build_network("resnet18", 1000).state_dict()
     torch.save(pretrained, file)
     learner.step()
     assert capsys.readouterr().out == f"started from {file}; new: fc.weight, fc.bias\n"
@@ -200,16 +202,16 @@ def test_timm_weights_come_only_from_its_cache(timm, tmp_path, monkeypatch):
     constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(CheckpointError, match=r"timm.create_model\('resnet18', pretrained=True\)"):
-        model_info("timm:resnet18").pretrained(None)
+        find_model_info("timm:resnet18").pretrained(None)
     folder = tmp_path / "models--timm--resnet18.a1_in1k"
     (folder / "snapshots/abc").mkdir(parents=True)
     (folder / "refs").mkdir()
     (folder / "refs/main").write_text("abc")
     (folder / "snapshots/abc/model.safetensors").write_bytes(b"")
     path = folder / "snapshots/abc/model.safetensors"
-    assert model_info("timm:resnet18").pretrained(None) == path
+    assert find_model_info("timm:resnet18").pretrained(None) == path
     (folder / "refs/main").unlink()  # as on a node that got the file from another
-    assert model_info("timm:resnet18").pretrained(None) == path
+    assert find_model_info("timm:resnet18").pretrained(None) == path
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -219,7 +221,7 @@ def test_network_equals_torchvisions_bit_for_bit(name):
     torch.manual_seed(1)
     theirs = torchvision.models.get_model(name, weights=None)
     torch.manual_seed(1)
-    ours = network(name, 1000)
+    ours = build_network(name, 1000)
     assert list(ours.state_dict()) == list(theirs.state_dict())
     for buffer in [*theirs.buffers()]:
         if buffer.is_floating_point():

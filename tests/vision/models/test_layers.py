@@ -2,12 +2,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.vision.models._layers import GlobalMean, norm_layer
+from tuner.vision.models._layers import GlobalMean, build_norm
 
 
 @given(st.integers(1, 4096))
 def test_norm_layer_groups_divide_the_channels(channels):
-    groups = norm_layer("group", channels).num_groups
+    groups = build_norm("group", channels).num_groups
     assert channels % groups == 0
     assert groups <= 8
 

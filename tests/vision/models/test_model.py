@@ -6,7 +6,7 @@ from torch import nn
 
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.catalog import MODELS
-from tuner.vision.pipeline import layers_of
+from tuner.vision.pipeline import list_layers
 
 LAYERED = tuple(name for name, info in MODELS.items() if info.layers > 1)
 
@@ -18,7 +18,7 @@ def build(model, *, channels=3, size=32, **settings):
         in_channels=channels,
         image_size=size,
         num_classes=10,
-    ).initial()
+    ).initialize_model()
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -40,9 +40,9 @@ def test_model_takes_its_smallest_image(model):
 @pytest.mark.parametrize("name", LAYERED)
 def test_layers_of_a_model_compose_it(name):
     model = build(name).eval()
-    assert len(layers_of(model)) == MODELS[name].layers
+    assert len(list_layers(model)) == MODELS[name].layers
     x = torch.randn(2, 3, 32, 32)
-    assert torch.equal(nn.Sequential(*layers_of(model))(x), model(x))
+    assert torch.equal(nn.Sequential(*list_layers(model))(x), model(x))
 
 
 def test_models_agree_on_shared_hyperparameters():

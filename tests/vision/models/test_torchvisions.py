@@ -3,11 +3,11 @@ from functools import partial
 import pytest
 import torch
 
-from tuner.vision.models._torchvisions import ResNet, mobilenet_v3
+from tuner.vision.models._torchvisions import ResNet, build_mobilenet_v3
 
 NETWORKS = {
-    "small": partial(mobilenet_v3, "small", 5),
-    "large": partial(mobilenet_v3, "large", 5),
+    "small": partial(build_mobilenet_v3, "small", 5),
+    "large": partial(build_mobilenet_v3, "large", 5),
     "basic": partial(ResNet, (1, 2, 1, 1), 5, bottleneck=False),
     "bottleneck": partial(ResNet, (1, 2, 1, 1), 5, bottleneck=True),
 }

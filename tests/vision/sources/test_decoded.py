@@ -10,10 +10,10 @@ from PIL import Image
 from synthetic import read_document
 
 from tuner.errors import DataError, UnreadableImagesError
-from tuner.vision.catalog import DataChoice, decoded_set
-from tuner.vision.own_images import doubts
+from tuner.vision.catalog import DataChoice, ensure_decoded
+from tuner.vision.own_images import find_doubts
 from tuner.vision.sources import _module, folder
-from tuner.vision.sources._decoded import FILES, DecodedSet, Decoding, decode, decoded_path
+from tuner.vision.sources._decoded import FILES, DecodedSet, Decoding, decode, find_decoded_folder
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def info_of(path):
 
 def test_decode_runs_once_until_files_change(photos_dir, tmp_path):
     images = folder.find(str(photos_dir), tmp_path)
-    expected = decoded_path(images, Decoding(16), store=tmp_path, name="photos")
+    expected = find_decoded_folder(images, Decoding(16), store=tmp_path, name="photos")
     first = decoded(photos_dir, tmp_path)
     assert first == expected
     assert array(first, "images").shape == (18, 16, 16, 3)
@@ -106,8 +106,8 @@ def test_decode_skips_and_lists_unreadable_images(photos_dir, tmp_path):
 def test_decode_without_fingerprint_depends_on_the_pixels(tmp_path):
     def images(seed):
         arrays = [photos.pixels(n % 3, seed=seed, size=(9, 9)) for n in range(12)]
-        parts = _module.parts_of((np.stack(arrays), [n % 3 for n in range(12)]), "x")
-        return _module.images_of(parts, location="x", title="x")
+        parts = _module.parse_parts((np.stack(arrays), [n % 3 for n in range(12)]), "x")
+        return _module.build_images(parts, location="x", title="x")
 
     first, again, other = (
         decode(images(seed), Decoding(9), store=tmp_path, name="x") for seed in (0, 0, 1)
@@ -117,7 +117,7 @@ def test_decode_without_fingerprint_depends_on_the_pixels(tmp_path):
 
 
 def set_of(photos_dir, data_dir, size=16):
-    return decoded_set(DataChoice(f"folder:{photos_dir}", str(data_dir), size))
+    return ensure_decoded(DataChoice(f"folder:{photos_dir}", str(data_dir), size))
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def flowers(tmp_path):
 
 
 def test_info_describes_the_loaded_images(flowers, tmp_path):
-    info = flowers.info(tmp_path, split_seed=3)
+    info = flowers.read_info(tmp_path, split_seed=3)
     arrays = info.load(tmp_path, split_seed=3)
     sizes = {name: len(rows) for name, rows in arrays.splits.items()}
     assert sizes == {"train": info.train, "validation": info.validation, "test": info.test}
@@ -143,24 +143,24 @@ def test_info_describes_the_loaded_images(flowers, tmp_path):
 
 
 def test_info_has_user_splits_and_baseline(flowers, tmp_path):
-    info = flowers.info(tmp_path, split_seed=0)
+    info = flowers.read_info(tmp_path, split_seed=0)
     assert info.own_splits == ()
     assert info.baseline == pytest.approx(1 / 3, abs=0.1)
     photos_dir = tmp_path / "split"
     for name, each in (("train", 8), ("val", 3), ("test", 3)):
         photos.write(photos_dir / name, each=each)
     (photos_dir / "val/rose/0000.jpg").unlink()
-    info = set_of(photos_dir, tmp_path).info(tmp_path, split_seed=0)
+    info = set_of(photos_dir, tmp_path).read_info(tmp_path, split_seed=0)
     assert (info.own_splits, info.baseline) == (("validation", "test"), 3 / 8)
     shutil.rmtree(photos_dir / "val")
-    assert set_of(photos_dir, tmp_path).info(tmp_path, split_seed=0).own_splits == ("test",)
+    assert set_of(photos_dir, tmp_path).read_info(tmp_path, split_seed=0).own_splits == ("test",)
 
 
 def test_copies_are_in_one_split(flowers, tmp_path):
     twins = {24, 36}  # tulip/0000.jpg and its copy
     chosen = set()
     for seed in range(12):
-        info = flowers.info(tmp_path, split_seed=seed)
+        info = flowers.read_info(tmp_path, split_seed=seed)
         arrays = info.load(tmp_path, split_seed=seed)
         [split] = [name for name, rows in arrays.splits.items() if twins & set(rows.tolist())]
         assert twins <= set(arrays.splits[split].tolist())
@@ -172,37 +172,37 @@ def test_copies_are_in_one_split(flowers, tmp_path):
 
 def test_info_lists_copies_of_another_label(photos_dir, tmp_path):
     shutil.copy(photos_dir / "rose/0002.jpg", photos_dir / "tulip/rose.jpg")
-    info = set_of(photos_dir, tmp_path).info(tmp_path, split_seed=0)
+    info = set_of(photos_dir, tmp_path).read_info(tmp_path, split_seed=0)
     assert info.relabelled == ("tulip/rose.jpg (tulip) is rose/0002.jpg (rose)",)
-    [doubt] = [doubt for doubt in doubts(info) if "another label" in doubt]
+    [doubt] = [doubt for doubt in find_doubts(info) if "another label" in doubt]
     assert doubt.endswith("so one of the labels is wrong: " + info.relabelled[0])
 
 
 def sent(flowers, folder):
-    return [each.data for each in flowers.contents(folder)]
+    return [each.data for each in flowers.map_contents(folder)]
 
 
 def test_write_gives_another_node_an_equal_set(snapshot, flowers, tmp_path):
     there = tmp_path / "there"
-    assert flowers.is_in(tmp_path)
+    assert flowers.is_present(tmp_path)
     assert flowers.is_missing(there)
     with snapshot.raises(DataError):
         flowers.fetch(there)
     flowers.write(there, lambda: sent(flowers, tmp_path), origin="a node")
-    assert flowers.is_in(there)
+    assert flowers.is_present(there)
     for name in FILES:
-        both = (flowers.path(folder) / name for folder in (tmp_path, there))
+        both = (flowers.resolve_path(folder) / name for folder in (tmp_path, there))
         assert len({path.read_bytes() for path in both}) == 1
 
 
 def test_await_in_returns_when_the_set_arrives(flowers, tmp_path):
     there = tmp_path / "there"
-    flowers.await_in(there, patience_s=0)
+    flowers.wait_for_arrival(there, patience_s=0)
     contents = sent(flowers, tmp_path)
     arriving = Timer(0.2, lambda: flowers.write(there, lambda: contents, origin="a node"))
     arriving.start()
-    flowers.await_in(there, patience_s=60)
-    assert flowers.is_in(there)
+    flowers.wait_for_arrival(there, patience_s=60)
+    assert flowers.is_present(there)
     arriving.join()
 
 
@@ -217,16 +217,16 @@ def test_write_of_an_incomplete_set_keeps_nothing(snapshot, flowers, tmp_path, c
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "/etc"])
 def test_info_refuses_a_name_that_leads_elsewhere(snapshot, name, tmp_path):
     with snapshot.raises(DataError):
-        DecodedSet(name).info(tmp_path, split_seed=0)
+        DecodedSet(name).read_info(tmp_path, split_seed=0)
 
 
 def test_info_of_a_missing_or_damaged_set_raises(snapshot, flowers, tmp_path):
     with snapshot.raises(DataError):
-        DecodedSet("other").info(tmp_path, split_seed=0)
-    labels = flowers.path(tmp_path) / "labels.npy"
+        DecodedSet("other").read_info(tmp_path, split_seed=0)
+    labels = flowers.resolve_path(tmp_path) / "labels.npy"
     labels.write_bytes(labels.read_bytes()[:-8])
     with snapshot.raises(DataError):
-        flowers.info(tmp_path, split_seed=0)
+        flowers.read_info(tmp_path, split_seed=0)
     np.save(labels, np.array([{}], dtype=object), allow_pickle=True)
     with snapshot.raises(DataError):
-        flowers.info(tmp_path, split_seed=0)
+        flowers.read_info(tmp_path, split_seed=0)

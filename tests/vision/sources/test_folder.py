@@ -4,7 +4,7 @@ import photos
 import pytest
 
 from tuner.spec.settings import FaultsError
-from tuner.vision.sources._images import counts_of
+from tuner.vision.sources._images import count_images
 from tuner.vision.sources.folder import SOURCE
 
 
@@ -18,7 +18,7 @@ def find(path):
 
 
 def counts(images):
-    return tuple(counts_of(images.labels_N, images.splits_N, images.classes).values())
+    return tuple(count_images(images.labels_N, images.splits_N, images.classes).values())
 
 
 def test_find_has_the_classes_and_counts_of_sub_folders(folder):

@@ -11,21 +11,21 @@ from PIL import Image
 from tuner.errors import DataError
 from tuner.spec.settings import FaultsError
 from tuner.vision.datasets._dataset import (
-    fold_groups,
+    assign_folds,
+    assign_group_folds,
     sample_groups,
-    stratified_folds,
-    stratified_sample,
+    sample_stratified,
 )
 from tuner.vision.sources._images import (
     SPLITS,
-    bits_used,
+    check_package,
     check_sizes,
     complete_splits,
-    counts_of,
-    require,
-    share_of,
-    sizes,
-    square,
+    compute_split_sizes,
+    count_bits,
+    count_held_out,
+    count_images,
+    crop_square,
 )
 
 K = 3
@@ -38,14 +38,14 @@ IMAGES = st.lists(
 def test_complete_splits_are_disjoint_and_cover_all(images, seed):
     labels, user_splits = np.array(images).T
     classes = ("a", "b", "c")
-    counts = counts_of(labels, user_splits, classes)
+    counts = count_images(labels, user_splits, classes)
     try:
         check_sizes(classes, counts, "here")
     except FaultsError:
         assume(False)
     splits = complete_splits(labels, user_splits.astype(np.uint8), seed=seed)
     assert sorted(np.concatenate(list(splits.values())).tolist()) == list(range(len(labels)))
-    assert {name: len(rows) for name, rows in splits.items()} == sizes(counts)
+    assert {name: len(rows) for name, rows in splits.items()} == compute_split_sizes(counts)
     assert set(labels[splits["train"]]) == set(range(K))
     for number, name in enumerate(SPLITS):
         chosen = np.flatnonzero(user_splits == number)
@@ -73,7 +73,7 @@ def test_splits_and_folds_keep_copies_together(groups, seed, folds):
     held = [set(groups[rows]) for rows in splits.values()]
     assert sum(map(len, held)) == len(set(groups))
     assert all(len(rows) for rows in splits.values())
-    fold_N = fold_groups(labels, groups, folds, seed=seed)
+    fold_N = assign_group_folds(labels, groups, folds, seed=seed)
     assert all(len(set(fold_N[groups == group])) == 1 for group in groups)
 
 
@@ -83,9 +83,9 @@ def test_without_copies_groups_change_nothing(labels, seed):
     count = len(labels) // 4
     rng = np.random.default_rng
     sampled = sample_groups(labels, alone, count, rng=rng(seed))
-    assert np.array_equal(sampled, stratified_sample(labels, count, rng=rng(seed)))
-    folds = fold_groups(labels, alone, 3, seed=seed)
-    assert np.array_equal(folds, stratified_folds(labels, 3, seed=seed))
+    assert np.array_equal(sampled, sample_stratified(labels, count, rng=rng(seed)))
+    folds = assign_group_folds(labels, alone, 3, seed=seed)
+    assert np.array_equal(folds, assign_folds(labels, 3, seed=seed))
 
 
 @given(st.lists(st.integers(20, 60), min_size=2, max_size=5), st.integers(0, 99))
@@ -93,7 +93,7 @@ def test_complete_splits_are_stratified_to_within_two_images(each, seed):
     labels = np.repeat(np.arange(len(each)), each)
     splits = complete_splits(labels, np.zeros(len(labels), np.uint8), seed=seed)
     for name in ("validation", "test"):
-        share = share_of(len(labels)) / len(labels)
+        share = count_held_out(len(labels)) / len(labels)
         counts = np.bincount(labels[splits[name]], minlength=len(each))
         assert np.all(np.abs(counts - share * np.array(each)) < 2)
 
@@ -117,8 +117,8 @@ def test_require_of_missing_package_names_extra(snapshot, tmp_path, monkeypatch)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "no_such_package").mkdir()  # a folder is none
     with snapshot.raises(FaultsError):
-        require("no_such_package", "extra", "NAME")
-    require("numpy", "extra", "NAME")
+        check_package("no_such_package", "extra", "NAME")
+    check_package("numpy", "extra", "NAME")
 
 
 def stripes(height, width):
@@ -137,7 +137,7 @@ def stored(image, form, **how):
 
 
 def test_square_crops_the_centre_and_resizes():
-    pixels = square(Image.fromarray(stripes(40, 120)), size=8, channels=3)
+    pixels = crop_square(Image.fromarray(stripes(40, 120)), size=8, channels=3)
     assert pixels.shape == (8, 8, 3)
     assert pixels.dtype == np.uint8
     assert np.all(pixels[:, 1:-1] == (0, 255, 0))  # the filter is as wide as a pixel
@@ -145,13 +145,13 @@ def test_square_crops_the_centre_and_resizes():
 
 def test_square_of_an_array_of_the_right_size_is_equal():
     image = stripes(9, 9)
-    assert np.array_equal(square(image, size=9, channels=3), image)
+    assert np.array_equal(crop_square(image, size=9, channels=3), image)
 
 
 def test_square_of_a_large_jpeg_equals_one_decoded_in_full():
     smooth = Image.fromarray(stripes(30, 30)).resize((600, 600), Image.Resampling.BICUBIC)
     jpeg = stored(smooth, "JPEG", quality=95)
-    fast = square(jpeg, size=32, channels=3).astype(int)
+    fast = crop_square(jpeg, size=32, channels=3).astype(int)
     full = np.asarray(smooth.resize((32, 32), Image.Resampling.BOX)).astype(int)
     assert np.abs(fast - full).mean() < 3
 
@@ -160,8 +160,8 @@ def test_square_turns_a_photograph_upright():
     image = Image.fromarray(stripes(60, 60))
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees clockwise
-    pixels = square(stored(image, "JPEG", exif=exif, quality=95), size=60, channels=3)
-    upright = square(image.rotate(-90), size=60, channels=3)
+    pixels = crop_square(stored(image, "JPEG", exif=exif, quality=95), size=60, channels=3)
+    upright = crop_square(image.rotate(-90), size=60, channels=3)
     assert np.abs(pixels.astype(int) - upright).mean() < 4
 
 
@@ -169,7 +169,7 @@ def test_square_turns_a_photograph_upright():
 @pytest.mark.parametrize("channels", [1, 3])
 def test_square_converts_every_mode(mode, channels):
     image = Image.new("RGB", (6, 6), (204, 204, 204)).convert(mode)
-    assert square(image, size=6, channels=channels).shape == (6, 6, channels)
+    assert crop_square(image, size=6, channels=channels).shape == (6, 6, channels)
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "L"])
@@ -178,7 +178,9 @@ def test_square_puts_transparent_images_on_white(mode):
     drawing.paste((60, 255), (0, 0, 4, 2))
     if mode in ("P", "L"):  # with one transparent colour
         drawing = stored(drawing.convert("L").convert(mode), "PNG", transparency=0)
-    pixels = square(drawing if mode in ("P", "L") else drawing.convert(mode), size=4, channels=3)
+    pixels = crop_square(
+        drawing if mode in ("P", "L") else drawing.convert(mode), size=4, channels=3
+    )
     assert np.all(pixels[:2] == 60)
     assert np.all(pixels[2:] == 255)
 
@@ -186,35 +188,35 @@ def test_square_puts_transparent_images_on_white(mode):
 @pytest.mark.parametrize("form", ["PNG", "JPEG"])
 def test_square_with_one_channel_refuses_colours(form):
     with pytest.raises(ValueError, match="it is in colour"):
-        square(stored(Image.fromarray(stripes(40, 120)), form), size=8, channels=1)
+        crop_square(stored(Image.fromarray(stripes(40, 120)), form), size=8, channels=1)
     scan = Image.fromarray(stripes(40, 120)).convert("L").convert("RGB")
-    assert square(stored(scan, form), size=8, channels=1).shape == (8, 8, 1)
+    assert crop_square(stored(scan, form), size=8, channels=1).shape == (8, 8, 1)
 
 
 @pytest.mark.parametrize("bits", [8, 12, 16])
 def test_square_of_a_deep_image_takes_the_upper_8_of_its_bits(bits):
     image = Image.fromarray(np.full((4, 4), (1 << bits) - 1, np.uint16))
-    assert bits_used(image) == bits
-    assert np.all(square(image, size=4, channels=1, bits=bits) == 255)
+    assert count_bits(image) == bits
+    assert np.all(crop_square(image, size=4, channels=1, bits=bits) == 255)
     half = Image.fromarray(np.full((4, 4), 1 << (bits - 1), np.uint16))
-    assert np.all(square(half, size=4, channels=1, bits=bits) == 128)
+    assert np.all(crop_square(half, size=4, channels=1, bits=bits) == 128)
 
 
 def test_square_beyond_bits_raises_for_many_pixels():
     pixels = np.full((20, 20), 2048, np.uint16)
     pixels[0, 0] = 65535
-    scaled = square(Image.fromarray(pixels), size=20, channels=1, bits=12)
+    scaled = crop_square(Image.fromarray(pixels), size=20, channels=1, bits=12)
     assert (scaled[0, 0], scaled[1, 1]) == (255, 128)
     pixels[:1] = 65535
     with pytest.raises(ValueError, match="beyond the 12 bits"):
-        square(Image.fromarray(pixels), size=20, channels=1, bits=12)
+        crop_square(Image.fromarray(pixels), size=20, channels=1, bits=12)
 
 
 @pytest.mark.parametrize("depth", [4095, 65535])
 def test_square_reads_pgm_of_more_than_8_bits(depth, tmp_path):
     pixels = np.full((4, 4), depth // 2 + 1, ">u2")
     (tmp_path / "a.pgm").write_bytes(b"P5 4 4 %d\n" % depth + pixels.tobytes())
-    assert np.all(square(Image.open(tmp_path / "a.pgm"), size=4, channels=1) == 128)
+    assert np.all(crop_square(Image.open(tmp_path / "a.pgm"), size=4, channels=1) == 128)
 
 
 @pytest.mark.parametrize(
@@ -229,4 +231,4 @@ def test_square_reads_pgm_of_more_than_8_bits(depth, tmp_path):
 )
 def test_square_rejects_what_is_no_image(image, snapshot):
     with snapshot.raises(ValueError):
-        square(image, size=4, channels=3)
+        crop_square(image, size=4, channels=3)

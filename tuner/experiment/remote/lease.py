@@ -17,7 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 from tuner.errors import ExperimentError, UsageError
-from tuner.experiment.events import is_alive, is_owner, owner_in_words, processes_here, this_owner
+from tuner.experiment.events import build_owner, format_owner, is_alive, is_owner, read_namespace_id
 from tuner.experiment.remote.objects import Objects
 
 BEAT_S = 3.0
@@ -37,7 +37,7 @@ class LeaseLostError(ExperimentError):
 class Holder:
     """The newest generation, its owner, and the bytes of the journal that it began with.
 
-    processes: `owner.processes_here` of its machine.
+    processes: `events.read_namespace_id` of its machine.
     """
 
     generation: int
@@ -47,7 +47,7 @@ class Holder:
 
     @property
     def is_gone(self) -> bool:
-        here = self.processes and self.processes == processes_here()
+        here = self.processes and self.processes == read_namespace_id()
         return bool(here and self.owner and not is_alive(self.owner["pid"]))
 
 
@@ -62,12 +62,12 @@ class Lease:
     def renew(self) -> None:
         """Show that this driver is alive. Raises LeaseLostError if another has taken over."""
         now = time.monotonic()
-        if self.objects.has(_lock(self.generation + 1)):
+        if self.objects.has(_format_lock_name(self.generation + 1)):
             raise LeaseLostError(
                 f"{self.objects.url} was taken over by another driver, for this one had not been "
                 f"heard of for {PATIENCE_S:g} s"
             )
-        self.objects.write(_beat(self.generation), repr(time.time()).encode())
+        self.objects.write(_format_beat_name(self.generation), repr(time.time()).encode())
         self._renewed_at = now
 
     def check(self) -> None:
@@ -77,15 +77,15 @@ class Lease:
 
     def release(self) -> None:
         """Let the next driver begin at once."""
-        self.objects.write(_beat(self.generation), _RELEASED.encode())
+        self.objects.write(_format_beat_name(self.generation), _RELEASED.encode())
 
 
-def newest(objects: Objects) -> Holder | None:
-    matches = (_NAME.fullmatch(name) for name in objects.names(_FOLDER))
+def find_holder(objects: Objects) -> Holder | None:
+    matches = (_NAME.fullmatch(name) for name in objects.list_names(_FOLDER))
     generation = max((int(match[1]) for match in matches if match), default=None)
     if generation is None:
         return None
-    lock = _document(objects.read(_lock(generation)))
+    lock = _decode_lock(objects.read(_format_lock_name(generation)))
     owner = lock.get("owner")
     at = lock.get("at")
     return Holder(
@@ -98,17 +98,17 @@ def newest(objects: Objects) -> Holder | None:
 
 def is_held(objects: Objects) -> bool:
     """Whether a live driver holds it, by this machine's clock, which may be off by a minute."""
-    holder = newest(objects)
+    holder = find_holder(objects)
     if holder is None or holder.is_gone:
         return False
-    beat = _last_beat(objects, holder.generation)
+    beat = _read_beat(objects, holder.generation)
     try:
         return abs(time.time() - float(beat)) < PATIENCE_S + _SKEW_S
     except ValueError:
         return False
 
 
-def acquire(
+def acquire_lease(
     objects: Objects,
     at: Callable[[], int],
     *,
@@ -122,19 +122,24 @@ def acquire(
     `Objects.check_create`.
     """
     objects.check_create()
-    holder = newest(objects)
+    holder = find_holder(objects)
     if holder is not None:
         _await_end(objects, holder, warn, sleep)
-    return follow(objects, holder, at())
+    return take_lease(objects, holder, at())
 
 
-def follow(objects: Objects, holder: Holder | None, at: int = 0) -> Lease:
+def take_lease(objects: Objects, holder: Holder | None, at: int = 0) -> Lease:
     """Become the driver after `holder` (or None). Raises UsageError if another was faster."""
     generation = holder.generation + 1 if holder else 1
-    lock = {"owner": this_owner(), "processes": processes_here(), "at": at, "nonce": uuid4().hex}
+    lock = {
+        "owner": build_owner(),
+        "processes": read_namespace_id(),
+        "at": at,
+        "nonce": uuid4().hex,
+    }
     data = json.dumps(lock).encode()
-    objects.create(_lock(generation), data)
-    if objects.read(_lock(generation)) != data:
+    objects.create(_format_lock_name(generation), data)
+    if objects.read(_format_lock_name(generation)) != data:
         raise UsageError(f"{objects.url} was just taken by another driver; let it end first")
     lease = Lease(objects, generation)
     lease.renew()
@@ -152,22 +157,22 @@ class Watch:
 
     def is_free(self) -> bool:
         """Whether its holder has ended, or was silent for PATIENCE_S."""
-        holder = newest(self._objects)
+        holder = find_holder(self._objects)
         return holder is None or self.has_ended(holder)
 
-    def followed(self) -> Lease | None:
+    def take_if_free(self) -> Lease | None:
         """The lease if it was free, or None."""
-        holder = newest(self._objects)
+        holder = find_holder(self._objects)
         if holder is not None and not self.has_ended(holder):
             return None
         try:
-            return follow(self._objects, holder)
+            return take_lease(self._objects, holder)
         except UsageError:
             return None
 
     def has_ended(self, holder: Holder) -> bool:
         """Whether this holder has ended, or was silent for PATIENCE_S."""
-        beat = _last_beat(self._objects, holder.generation)
+        beat = _read_beat(self._objects, holder.generation)
         if holder.is_gone or beat == _RELEASED:
             return True
         if self._seen != (holder.generation, beat):
@@ -191,7 +196,7 @@ def _await_end(
     watch = Watch(objects, clock=lambda: waited)
     if watch.has_ended(holder):
         return
-    who = owner_in_words(holder.owner)
+    who = format_owner(holder.owner)
     warn(f"{objects.url} is held by {who}; waiting {PATIENCE_S:g} s to see whether it is alive")
     while not watch.has_ended(holder):
         if watch.silent_s < waited:
@@ -200,7 +205,7 @@ def _await_end(
         waited += BEAT_S / 2
 
 
-def _document(data: bytes) -> dict[str, Any]:
+def _decode_lock(data: bytes) -> dict[str, Any]:
     """A lock's object; empty if it is damaged, since a damaged lock counts as well."""
     try:
         document = json.loads(data)
@@ -209,16 +214,16 @@ def _document(data: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _last_beat(objects: Objects, generation: int) -> str:
+def _read_beat(objects: Objects, generation: int) -> str:
     try:
-        return objects.read(_beat(generation)).decode(errors="replace")
+        return objects.read(_format_beat_name(generation)).decode(errors="replace")
     except FileNotFoundError:
         return ""
 
 
-def _lock(generation: int) -> str:
+def _format_lock_name(generation: int) -> str:
     return f"{_FOLDER}/{generation:06}.json"
 
 
-def _beat(generation: int) -> str:
+def _format_beat_name(generation: int) -> str:
     return f"{_FOLDER}/{generation:06}.beat"

@@ -17,8 +17,8 @@ from tuner.errors import UsageError
 from tuner.experiment import files
 from tuner.experiment.journal import is_locked
 from tuner.experiment.remote import segments
-from tuner.experiment.remote.lease import Lease, acquire, is_held
-from tuner.experiment.remote.objects import Objects, patiently
+from tuner.experiment.remote.lease import Lease, acquire_lease, is_held
+from tuner.experiment.remote.objects import Objects, retry
 from tuner.experiment.remote.sync import RemoteSync
 
 _log = logging.getLogger(__name__)
@@ -42,16 +42,16 @@ class Mirror:
         return Objects(self.url)
 
     def is_taken(self) -> bool:
-        with self.objects.reaching() as objects:
+        with self.objects.translate_errors() as objects:
             return objects.has(files.EXPERIMENT)
 
     def is_driven(self) -> bool:
-        with self.objects.reaching() as objects:
+        with self.objects.translate_errors() as objects:
             return is_locked(self.folder) or is_held(objects)
 
     def reserve(self, document: bytes) -> bool:
         """Create experiment.json in the store; False if there is one. As `Objects.create`."""
-        with self.objects.reaching() as objects:
+        with self.objects.translate_errors() as objects:
             objects.check_create()
             if not objects.create(files.EXPERIMENT, document):
                 return False
@@ -59,9 +59,9 @@ class Mirror:
         return True
 
     @contextmanager
-    def held(self, warn: Callable[[str], object]) -> Iterator[RemoteSync]:
-        with self.objects.reaching():
-            lease = self._acquire(warn)
+    def open_storage(self, warn: Callable[[str], object]) -> Iterator[RemoteSync]:
+        with self.objects.translate_errors():
+            lease = self._acquire_lease(warn)
         sync = RemoteSync(self.folder, lease, self.upload)
         try:
             self._refresh()
@@ -73,9 +73,9 @@ class Mirror:
                 except OSError as error:
                     _log.warning("%s stays held for a while: %s", self.url, error.strerror)
 
-    def _acquire(self, warn: Callable[[str], object]) -> Lease:
+    def _acquire_lease(self, warn: Callable[[str], object]) -> Lease:
         objects = self.objects
-        return acquire(objects, lambda: segments.fetch(objects).end, warn=warn)
+        return acquire_lease(objects, lambda: segments.fetch(objects).end, warn=warn)
 
     def refresh(self) -> None:
         """Fetch the documents and the journal, unless a driver of this machine writes them."""
@@ -86,7 +86,7 @@ class Mirror:
         """Fetch the documents and the journal, unless the journal here is ahead after a kill."""
         from filelock import FileLock
 
-        with self.objects.reaching() as objects:
+        with self.objects.translate_errors() as objects:
             self.folder.mkdir(parents=True, exist_ok=True)
             with FileLock(self.folder / ".refreshing"):  # one process at a time
                 for name in files.DOCUMENTS:
@@ -115,24 +115,24 @@ class Mirror:
             path.touch()
         note.write_text(f"{remote.generation} {len(complete)}")
 
-    def mark(self) -> Hashable:
-        with self.objects.reaching() as objects:
+    def compute_fingerprint(self) -> Hashable:
+        with self.objects.translate_errors() as objects:
             try:
                 labels = objects.read(files.LABELS)
             except FileNotFoundError:
                 labels = b""
-            return frozenset(objects.sizes("journal").items()), labels
+            return frozenset(objects.list_sizes("journal").items()), labels
 
     def create(self, name: str, data: bytes) -> None:
         """Upload a file that must be new; FileExistsError if there is one."""
-        if not patiently(lambda: self.objects.create(name, data)):
+        if not retry(lambda: self.objects.create(name, data)):
             raise FileExistsError(0, "there is such an object", name)
 
     def remove(self, warn: Callable[[str], object]) -> None:
         """Remove it from the store, experiment.json last. Raises UsageError if it is driven."""
-        with self.objects.reaching() as objects:
-            self._acquire(warn)
-            tops = {name.partition("/")[0] for name in objects.names()}
+        with self.objects.translate_errors() as objects:
+            self._acquire_lease(warn)
+            tops = {name.partition("/")[0] for name in objects.list_names()}
             for top in [*sorted(tops - {files.EXPERIMENT}), files.EXPERIMENT]:
                 objects.remove(top)
 
@@ -142,15 +142,15 @@ class Mirror:
         objects = self.objects
         if os.path.exists(path):
             return
-        if patiently(lambda: objects.has(name)):
-            patiently(lambda: objects.download(name, path))
+        if retry(lambda: objects.has(name)):
+            retry(lambda: objects.download(name, path))
             return
         incomplete = path.with_name(f".{path.name}.{uuid4().hex}")
         try:
-            for file in patiently(lambda: objects.names(name)):
+            for file in retry(lambda: objects.list_names(name)):
                 inner = PurePosixPath(file).relative_to(name)
                 if not {"..", "/"} & set(inner.parts):
-                    patiently(partial(objects.download, file, incomplete / inner))
+                    retry(partial(objects.download, file, incomplete / inner))
             if incomplete.exists() and not path.exists():  # another process may have been faster
                 incomplete.rename(path)
         finally:
@@ -160,10 +160,10 @@ class Mirror:
         objects = self.objects
         paths = path.rglob("*") if path.is_dir() else [path]
         for file in (file for file in paths if files.is_uploadable(file, self.folder)):
-            patiently(partial(objects.upload, file, file.relative_to(self.folder).as_posix()))
+            retry(partial(objects.upload, file, file.relative_to(self.folder).as_posix()))
 
     @contextmanager
-    def event_files_synced(self) -> Iterator[None]:
+    def sync_event_files(self) -> Iterator[None]:
         self._fetch_event_files()
 
         def keep_fetching(over: Event) -> None:
@@ -173,12 +173,12 @@ class Mirror:
                 except UsageError as error:
                     _log.warning("%s", error)
 
-        with process.running(keep_fetching):
+        with process.run_in_thread(keep_fetching):
             yield
 
     def _fetch_event_files(self) -> None:
-        with self.objects.reaching() as objects:
-            for name, size in objects.sizes("trials").items():
+        with self.objects.translate_errors() as objects:
+            for name, size in objects.list_sizes("trials").items():
                 path = self.folder / name
                 is_event_file = path.name.startswith("events.") and ".." not in path.parts
                 if is_event_file and not (path.exists() and path.stat().st_size == size):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
-from tuner.errors import UsageError, reason_of, translate_error
+from tuner.errors import UsageError, describe_error, translate_error
 from tuner.experiment.files import create_file, replace_file
 from tuner.places import is_url
 
@@ -33,23 +33,23 @@ class Objects:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        self._system, self._base = _opened(self.url)
+        self._system, self._base = _open_system(self.url)
 
     @contextmanager
-    def reaching(self) -> Iterator[Self]:
+    def translate_errors(self) -> Iterator[Self]:
         """These objects; what the store refuses is a UsageError."""
         with translate_error(UsageError, f"cannot reach {self.url}", of=OSError):
             yield self
 
     def read(self, name: str) -> bytes:
         """The bytes of an object; FileNotFoundError if there is none."""
-        with _os_errors():
-            data: bytes = self._system.cat_file(self._path(name))
+        with _convert_errors():
+            data: bytes = self._system.cat_file(self._resolve_path(name))
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        with _os_errors():
-            self._system.pipe_file(self._path(name), data)
+        with _convert_errors():
+            self._system.pipe_file(self._resolve_path(name), data)
 
     def create(self, name: str, data: bytes) -> bool:
         """Create an object; False if it exists. The store decides (S3: a conditional put).
@@ -57,18 +57,18 @@ class Objects:
         The name or `data` has a nonce. A client that gets no answer writes again, so an object that
         holds `data` is this writer's.
         """
-        with _os_errors():
+        with _convert_errors():
             try:
-                self._system.pipe_file(self._path(name), data, mode="create")
+                self._system.pipe_file(self._resolve_path(name), data, mode="create")
             except FileExistsError:
-                return self._holds(name, data)
+                return self._has_content(name, data)
             except OSError:  # not every store says that a condition failed
                 if not self.has(name):
                     raise
-                return self._holds(name, data)
+                return self._has_content(name, data)
         return True
 
-    def _holds(self, name: str, data: bytes) -> bool:
+    def _has_content(self, name: str, data: bytes) -> bool:
         try:
             return self.read(name) == data
         except FileNotFoundError:  # its writer has removed it since
@@ -90,55 +90,57 @@ class Objects:
         _CHECKED.add(self.url)
 
     def has(self, name: str) -> bool:
-        with _os_errors():
+        with _convert_errors():
             try:  # fsspec's own `isfile` is False if the store fails, too
-                return bool(self._system.info(self._path(name))["type"] == "file")
+                return bool(self._system.info(self._resolve_path(name))["type"] == "file")
             except FileNotFoundError:
                 return False
 
-    def names(self, prefix: str = "") -> list[str]:
-        return sorted(self.sizes(prefix))
+    def list_names(self, prefix: str = "") -> list[str]:
+        return sorted(self.list_sizes(prefix))
 
-    def sizes(self, prefix: str = "") -> dict[str, int]:
+    def list_sizes(self, prefix: str = "") -> dict[str, int]:
         """The size in bytes of each object below the folder `prefix`, by name."""
-        with _os_errors():
+        with _convert_errors():
             try:
-                entries = self._system.find(self._path(prefix), detail=True)
+                entries = self._system.find(self._resolve_path(prefix), detail=True)
             except FileNotFoundError:
                 return {}
-        start = len(self._path("")) + 1
+        start = len(self._resolve_path("")) + 1
         return {path[start:]: entry["size"] for path, entry in entries.items() if path[start:]}
 
-    def folders(self) -> list[str]:
+    def list_folders(self) -> list[str]:
         """The names of the folders right below the URL, in order."""
-        with _os_errors():
+        with _convert_errors():
             try:
-                entries = self._system.ls(self._path(""), detail=True)
+                entries = self._system.ls(self._resolve_path(""), detail=True)
             except FileNotFoundError:
                 return []
         kinds = [entry for entry in entries if entry["type"] == "directory"]
         return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in kinds)
 
     def upload(self, path: Path, name: str) -> None:
-        with _os_errors():
-            self._system.put_file(str(path), self._path(name))
+        with _convert_errors():
+            self._system.put_file(str(path), self._resolve_path(name))
 
     def download(self, name: str, path: Path) -> None:
         """Write an object to `path`, whole or not at all; FileNotFoundError if there is none."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _os_errors():
-            replace_file(path, lambda new: self._system.get_file(self._path(name), str(new)))
+        with _convert_errors():
+            replace_file(
+                path, lambda new: self._system.get_file(self._resolve_path(name), str(new))
+            )
 
     def remove(self, name: str) -> None:
         """Remove an object, or all below a folder of that name; it may be missing."""
-        with _os_errors(), suppress(FileNotFoundError):
-            self._system.rm(self._path(name), recursive=True)
+        with _convert_errors(), suppress(FileNotFoundError):
+            self._system.rm(self._resolve_path(name), recursive=True)
 
-    def _path(self, name: str) -> str:
+    def _resolve_path(self, name: str) -> str:
         return f"{self._base}/{name}" if name else self._base
 
 
-def patiently(
+def retry(
     ask: Callable[[], T],
     *,
     patience_s: float = PATIENCE_S,
@@ -163,7 +165,7 @@ def patiently(
 
 
 @lru_cache(maxsize=64)
-def _opened(url: str) -> tuple[Any, str]:
+def _open_system(url: str) -> tuple[Any, str]:
     import fsspec
 
     scheme = url.partition(":")[0]
@@ -179,22 +181,22 @@ def _opened(url: str) -> tuple[Any, str]:
         forms = "a folder, s3://bucket/folder, gs://..., az://..."
         raise UsageError(f"no storage {url!r}: {error}; forms: {forms}") from None
     except OSError as error:  # a library of the system is missing
-        reason = reason_of(error).partition("\n")[0]
+        reason = describe_error(error).partition("\n")[0]
         raise UsageError(f"a storage of {scheme}:// does not work here: {reason}") from None
     return system, base.rstrip("/")
 
 
 @contextmanager
-def _os_errors() -> Iterator[None]:
+def _convert_errors() -> Iterator[None]:
     """Turn every error into an OSError with a `strerror`: stores have errors of many kinds."""
     try:
         yield
     except OSError as error:
         if error.strerror:
             raise
-        raise type(error)(error.errno or 0, reason_of(error)) from error
+        raise type(error)(error.errno or 0, describe_error(error)) from error
     except Exception as error:
-        raise OSError(0, reason_of(error)) from error
+        raise OSError(0, describe_error(error)) from error
 
 
 class FolderObjects(Objects):
@@ -208,17 +210,17 @@ class FolderObjects(Objects):
         self._system = fsspec.filesystem("file", auto_mkdir=True)
 
     def write(self, name: str, data: bytes) -> None:
-        path = self._made(name)
+        path = self._create_parents(name)
         replace_file(path, lambda partial: partial.write_bytes(data))
 
     def create(self, name: str, data: bytes) -> bool:
         try:
-            create_file(self._made(name), data)
+            create_file(self._create_parents(name), data)
         except FileExistsError:
             return False
         return True
 
-    def sizes(self, prefix: str = "") -> dict[str, int]:
+    def list_sizes(self, prefix: str = "") -> dict[str, int]:
         sizes = {}
         for root, _, names in os.walk(self._folder / prefix):
             for path in (Path(root, name) for name in names):
@@ -229,11 +231,11 @@ class FolderObjects(Objects):
     def check_create(self) -> None:
         """Does nothing: a file system has links, which do not overwrite."""
 
-    def _made(self, name: str) -> Path:
+    def _create_parents(self, name: str) -> Path:
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
 
-def objects_in(storage: str | Path) -> Objects:
+def open_objects(storage: str | Path) -> Objects:
     return Objects(str(storage)) if is_url(storage) else FolderObjects(Path(storage).expanduser())

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuner.errors import JournalError
-from tuner.experiment.remote.lease import newest
+from tuner.experiment.remote.lease import find_holder
 from tuner.experiment.remote.objects import Objects
 
 _FOLDER = "journal"
@@ -40,10 +40,10 @@ class Segment(NamedTuple):
         return f"{_FOLDER}/{self.generation:06}-{self.start:012}-{self.end:012}.jsonl"
 
 
-def chain(segments: Iterable[Segment]) -> list[Segment]:
+def select_segments(segments: Iterable[Segment]) -> list[Segment]:
     """The segments of the journal, in order.
 
-    >>> [s.end for s in chain([Segment(1, 0, 9), Segment(2, 0, 4), Segment(2, 4, 6)])]
+    >>> [s.end for s in select_segments([Segment(1, 0, 9), Segment(2, 0, 4), Segment(2, 4, 6)])]
     [4, 6]
     """
     ordered = sorted(segments)
@@ -62,8 +62,8 @@ def chain(segments: Iterable[Segment]) -> list[Segment]:
     return parts
 
 
-def listed(objects: Objects) -> list[Segment]:
-    matches = (_NAME.fullmatch(name) for name in objects.names(_FOLDER))
+def list_segments(objects: Objects) -> list[Segment]:
+    matches = (_NAME.fullmatch(name) for name in objects.list_names(_FOLDER))
     return [Segment(*map(int, match.groups())) for match in matches if match]
 
 
@@ -88,26 +88,26 @@ def fetch(objects: Objects, *, present: tuple[int, int] = (0, 0)) -> Remote:
     from concurrent.futures import ThreadPoolExecutor
 
     for _ in range(_TRIES):
-        parts = chain(listed(objects))
+        parts = select_segments(list_segments(objects))
         if not parts:
             return Remote(0, 0, b"")
         generation = parts[-1].generation
         end = parts[-1].end
-        holder = newest(objects)
+        holder = find_holder(objects)
         if holder and holder.generation > generation:
             end = min(end, holder.at)
         start = present[1] if present[0] == generation and present[1] <= end else 0
         try:
             with ThreadPoolExecutor(_READERS) as threads:
                 needed = [segment for segment in parts if segment.end > start]
-                data = list(threads.map(partial(_piece, objects, start=start), needed))
+                data = list(threads.map(partial(_read_segment, objects, start=start), needed))
         except FileNotFoundError:  # a moment ago it was merged with others
             continue
         return Remote(generation, start, b"".join(data)[: end - start])
     raise JournalError(f"the journal in {objects.url} changes faster than it can be read")
 
 
-def _piece(objects: Objects, segment: Segment, *, start: int) -> bytes:
+def _read_segment(objects: Objects, segment: Segment, *, start: int) -> bytes:
     data = objects.read(segment.name)
     if len(data) != segment.end - segment.start:
         raise JournalError(
@@ -189,6 +189,6 @@ class Uploader:
 
     def remove_older(self) -> None:
         """Remove the segments of generations before this one, which has begun."""
-        for segment in listed(self._objects):
+        for segment in list_segments(self._objects):
             if segment.generation < self._generation:
                 self._objects.remove(segment.name)

@@ -25,7 +25,7 @@ from tuner.errors import JournalError, StorageError, TunerError
 from tuner.experiment.files import JOURNAL, LABELS, is_uploadable
 from tuner.experiment.journal import Journal
 from tuner.experiment.remote.lease import BEAT_S, Lease, LeaseLostError
-from tuner.experiment.remote.objects import PATIENCE_S, patiently
+from tuner.experiment.remote.objects import PATIENCE_S, retry
 from tuner.experiment.remote.segments import Uploader
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class RemoteSync:
         self._is_running = self._notified = self.is_lost = False
 
     @contextmanager
-    def running(self, journal: Journal, on_error: OnError) -> Iterator[None]:
+    def keep_synced(self, journal: Journal, on_error: OnError) -> Iterator[None]:
         """Sync in threads, and completely at the end.
 
         on_error: called once if another driver took over, the store failed for a minute, or the
@@ -83,16 +83,16 @@ class RemoteSync:
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="store") as self._threads:
-            self._now(self._uploader.upload)
-            self._now(self._uploader.remove_older)
+            self._retry(self._uploader.upload)
+            self._retry(self._uploader.remove_older)
             self._journal = journal
             self._is_running = True
             notify = partial(self._notify, on_error)
             beats = partial(self._repeat, self._lease.renew, self._timing.beat_s, notify)
-            follows = partial(self._repeat, self._follow, self._timing.journal_s, notify)
+            follows = partial(self._repeat, self._sync_once, self._timing.journal_s, notify)
             try:
                 # In two threads, since a beat must not wait for a long upload
-                with process.running(beats), process.running(follows):
+                with process.run_in_thread(beats), process.run_in_thread(follows):
                     yield
             except BaseException:
                 try:
@@ -109,9 +109,9 @@ class RemoteSync:
         taken over.
         """
         if self._is_running:
-            self._now(self._upload_journal)
+            self._retry(self._upload_journal)
 
-    def saved(self, checkpoint: Path) -> None:
+    def notify_saved(self, checkpoint: Path) -> None:
         """Does nothing: its trial has uploaded it."""
 
     def remove(self, folder: Path) -> None:
@@ -134,7 +134,7 @@ class RemoteSync:
                 return
             except OSError as error:
                 if time.monotonic() - worked_at >= self._timing.patience_s:
-                    notify(self._failure(error))
+                    notify(self._build_error(error))
                     return
 
     def _notify(self, on_error: OnError, error: TunerError) -> None:
@@ -142,7 +142,7 @@ class RemoteSync:
             self._notified = True
             on_error(error)
 
-    def _follow(self) -> None:
+    def _sync_once(self) -> None:
         older = self._removed.qsize()  # than what is uploaded now
         self._journal.check()
         self._uploader.upload()
@@ -167,7 +167,7 @@ class RemoteSync:
 
     def _sweep(self) -> None:
         """Upload the files that are new or have changed, except for those of trials."""
-        for path in _other_files(self._folder):
+        for path in _find_other_files(self._folder):
             try:
                 status = path.stat()
             except FileNotFoundError:
@@ -184,25 +184,25 @@ class RemoteSync:
             from concurrent.futures import wait
 
             wait([self._sweeping])
-        self._now(self._lease.renew)
-        self._now(self._follow)
-        self._now(self._sweep)
+        self._retry(self._lease.renew)
+        self._retry(self._sync_once)
+        self._retry(self._sweep)
         self._is_running = False
 
-    def _now(self, do: Callable[[], object]) -> None:
+    def _retry(self, do: Callable[[], object]) -> None:
         try:
-            patiently(do, patience_s=self._timing.patience_s)
+            retry(do, patience_s=self._timing.patience_s)
         except OSError as error:
-            raise self._failure(error) from error
+            raise self._build_error(error) from error
 
-    def _failure(self, error: OSError) -> StorageError:
+    def _build_error(self, error: OSError) -> StorageError:
         return StorageError(
             f"cannot write to {self._objects.url}: {error.strerror}; what it lacks is in "
             f"{self._folder}, and a resume on this machine uploads it"
         )
 
 
-def _other_files(folder: Path) -> Iterator[Path]:
+def _find_other_files(folder: Path) -> Iterator[Path]:
     """The plain files below `folder` that are neither the journal nor uploaded by trials."""
     for root, folders, names in os.walk(folder):
         match Path(root).relative_to(folder).parts:

@@ -16,12 +16,12 @@ from tuner.errors import NoUsableTrialError, UsageError
 from tuner.experiment.events import FAILED, RESULT, RUNNING
 from tuner.experiment.history import History
 from tuner.experiment.results.results import Results, load_results
-from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of
+from tuner.experiment.results.statistics import Mean, compute_differences, compute_mean
 from tuner.experiment.trials import Report, TrialRecord
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.plain_values import flat
+from tuner.spec.plain_values import flatten
 from tuner.spec.sections import Objective
-from tuner.wording import joined, some_of
+from tuner.wording import join_names, summarize_names
 
 _COMPARED = {"trainable", "training", "search", "scheduler", "resources"}
 _NOTED_IF_MISSING = ("training.", "search.space.", "scheduler.name")  # others: where two have them
@@ -35,7 +35,7 @@ class Curve:
     best: tuple[float, ...]
     total: float
 
-    def at(self, spent: float) -> float | None:
+    def find_best(self, spent: float) -> float | None:
         steps = bisect_right(self.starts, spent)
         return self.best[steps - 1] if steps else None
 
@@ -86,14 +86,14 @@ class Side:
 
     @property
     def best(self) -> Mean | None:
-        return _mean(entrant.best for entrant in self.entrants)
+        return _compute_mean(entrant.best for entrant in self.entrants)
 
-    def at(self, epochs: float) -> Mean | None:
-        return _mean(entrant.curve.at(epochs) for entrant in self.entrants)
+    def compute_mean_best(self, epochs: float) -> Mean | None:
+        return _compute_mean(entrant.curve.find_best(epochs) for entrant in self.entrants)
 
-    def by_seed(self, epochs: float) -> dict[int, float]:
+    def find_best_by_seed(self, epochs: float) -> dict[int, float]:
         """seed -> the best value after so many epochs."""
-        pairs = ((entrant.spec.seed, entrant.curve.at(epochs)) for entrant in self.entrants)
+        pairs = ((entrant.spec.seed, entrant.curve.find_best(epochs)) for entrant in self.entrants)
         return {seed: value for seed, value in pairs if value is not None}
 
 
@@ -110,34 +110,34 @@ class Comparison:
         self.experiments = tuple(experiments)
         self.objective = experiments[0].objective
         names = [results.name for results in experiments]
-        entrants = [_entrant(results, names) for results in experiments]
+        entrants = [_build_entrant(results, names) for results in experiments]
         usable = [entrant for entrant in entrants if entrant.best is not None]
         if not usable:
             raise NoUsableTrialError("none of the experiments has a usable trial")
         self.budget = min(entrant.epochs for entrant in usable)
-        self.sides = tuple(sorted(_sides(entrants), key=self._rank))
-        self.notes = tuple(_notes(experiments, entrants))
+        self.sides = tuple(sorted(_build_sides(entrants), key=self._rank))
+        self.notes = tuple(_collect_notes(experiments, entrants))
 
-    def difference(self, side: Side) -> Mean | None:
+    def compute_difference(self, side: Side) -> Mean | None:
         """A side's values less the first side's, at equal epochs and seeds; None without a shared
         seed. The interval accounts for the choice of the first side as the best.
         """
-        first, *others = (side.by_seed(self.budget) for side in self.sides)
-        return differences_from_best(others, first)[self.sides.index(side) - 1]
+        first, *others = (side.find_best_by_seed(self.budget) for side in self.sides)
+        return compute_differences(others, first)[self.sides.index(side) - 1]
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "metric": self.objective.metric,
             "mode": self.objective.mode,
             "budgets": {"epochs": self.budget},
-            "strategies": [self._side(side) for side in self.sides],
+            "strategies": [self._describe_side(side) for side in self.sides],
             "notes": list(self.notes),
         }
 
-    def _side(self, side: Side) -> dict[str, Any]:
+    def _describe_side(self, side: Side) -> dict[str, Any]:
         best = side.best
-        mean = side.at(self.budget)
-        less = self.difference(side) if side is not self.sides[0] else None
+        mean = side.compute_mean_best(self.budget)
+        less = self.compute_difference(side) if side is not self.sides[0] else None
         return {
             "strategy": side.strategy,
             "label": side.label,
@@ -149,29 +149,29 @@ class Comparison:
 
     def _rank(self, side: Side) -> tuple[bool, float]:
         """By the value at equal epochs, else by the best; those without any come last."""
-        mean = side.at(self.budget) or side.best
-        return mean is None, self.objective.key(mean.mean) if mean else 0.0
+        mean = side.compute_mean_best(self.budget) or side.best
+        return mean is None, self.objective.compute_loss(mean.mean) if mean else 0.0
 
 
-def _sides(entrants: Sequence[Entrant]) -> Iterator[Side]:
+def _build_sides(entrants: Sequence[Entrant]) -> Iterator[Side]:
     """Specs that differ in the seed alone are one side: a mean over others has no meaning."""
     groups: dict[tuple[object, ...], list[Entrant]] = {}
     for entrant in entrants:
-        key = entrant.spec.warm_start, *_facts(entrant.spec).items()
+        key = entrant.spec.warm_start, *_collect_settings(entrant.spec).items()
         groups.setdefault(key, []).append(entrant)
     strategies = [group[0].spec.search.strategy for group in groups.values()]
     for strategy, group in zip(strategies, groups.values(), strict=True):
-        names = some_of([entrant.name for entrant in group], 1)
+        names = summarize_names([entrant.name for entrant in group], 1)
         label = strategy if strategies.count(strategy) == 1 else f"{strategy} ({names})"
         yield Side(strategy, tuple(group), label)
 
 
-def _mean(values: Iterable[float | None]) -> Mean | None:
+def _compute_mean(values: Iterable[float | None]) -> Mean | None:
     present = [value for value in values if value is not None]
-    return mean_of(present) if present else None
+    return compute_mean(present) if present else None
 
 
-def _entrant(results: Results, names: Sequence[str]) -> Entrant:
+def _build_entrant(results: Results, names: Sequence[str]) -> Entrant:
     """Of several experiments of one name in different places each has its folder's path."""
     name = results.name if names.count(results.name) == 1 else results.files.location
     history = results.history
@@ -190,14 +190,14 @@ def _check(experiments: Sequence[Results]) -> None:
         raise UsageError(f"experiments can be compared by one objective only, got {got}")
 
 
-def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Iterator[str]:
+def _collect_notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Iterator[str]:
     for results, entrant in zip(experiments, entrants, strict=True):
         if results.status == RUNNING:
             yield f"{entrant.name} is still running"
         if entrant.best is None:
             yield f"{entrant.name} has no usable trial"
         if earlier := entrant.spec.warm_start:
-            earlier = earlier if isinstance(earlier, str) else joined(earlier)
+            earlier = earlier if isinstance(earlier, str) else join_names(earlier)
             yield (
                 f"{entrant.name} began with the trials of {earlier}: it had more to learn from, "
                 "which no count of what was spent shows"
@@ -212,22 +212,22 @@ def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Itera
         by_seed.setdefault(key, []).append(entrant.name)
     for (_, seed), names in by_seed.items():
         if len(names) > 1:
-            yield f"{joined(names)} have the same strategy and seed, {seed}"
-    facts = {entrant.name: _facts(entrant.spec) for entrant in entrants}
+            yield f"{join_names(names)} have the same strategy and seed, {seed}"
+    facts = {entrant.name: _collect_settings(entrant.spec) for entrant in entrants}
     for path in dict.fromkeys(path for settings in facts.values() for path in settings):
         holders: dict[str, list[str]] = {}
         for name, settings in facts.items():
             if path in settings or path.startswith(_NOTED_IF_MISSING):
                 holders.setdefault(settings.get(path, "not there"), []).append(name)
         if len(holders) > 1 and path != "search.strategy":
-            differing = (f"{value} in {joined(names)}" for value, names in holders.items())
+            differing = (f"{value} in {join_names(names)}" for value, names in holders.items())
             yield f"{path} differs: {'; '.join(differing)}"
 
 
-def _facts(spec: ExperimentSpec) -> dict[str, str]:
+def _collect_settings(spec: ExperimentSpec) -> dict[str, str]:
     """dotted path -> text of what should be equal."""
     document = spec.model_dump(mode="json", include=_COMPARED, exclude={"training": {"seed"}})
-    values = flat(document, ".").items()
+    values = flatten(document, ".").items()
     return {path: v if isinstance(v, str) else json.dumps(v) for path, v in values}
 
 

@@ -22,8 +22,13 @@ from tuner.experiment.files import CONFIRMED, EXPERIMENT, REFITTED, Checkpoint
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import best_record, best_report, ranked
-from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of, with_interval
+from tuner.experiment.results.selection import find_best_checkpoint, find_best_report, rank_trials
+from tuner.experiment.results.statistics import (
+    Mean,
+    compute_differences,
+    compute_mean,
+    describe_test,
+)
 from tuner.experiment.trials import CheckpointRecord, TrialRecord
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Objective
@@ -52,7 +57,7 @@ class Leader:
     @property
     def mean(self) -> Mean | None:
         values = list(self.values.values())
-        return mean_of(values) if values else None
+        return compute_mean(values) if values else None
 
     @property
     def optimism(self) -> float | None:
@@ -67,12 +72,12 @@ class Leader:
             "values": {str(seed): value for seed, value in self.values.items()},
             "mean": self.mean.mean if self.mean else None,
             "standard_error": self.mean.standard_error if self.mean else None,
-            "interval": _interval(self.mean),
+            "interval": _describe_interval(self.mean),
             "optimism": self.optimism,
             "difference": self.difference
             and {
                 "mean": self.difference.mean,
-                "interval": _interval(self.difference),
+                "interval": _describe_interval(self.difference),
                 "seeds": self.difference.n,
                 "told_apart": self.difference.is_settled,
             },
@@ -102,7 +107,7 @@ class Confirmation:
             Leader(trial_id, config, value, tuple(completed.get(number, ())))
             for number, (trial_id, value, config) in enumerate(searched)
         ]
-        self.leaders = _compared(leaders, results.objective)
+        self.leaders = _compare_leaders(leaders, results.objective)
         if self.chosen.mean is None:
             none = f"{results.name}: none of the retrained trials completed"
             raise NoUsableTrialError(f"{none}{results.why_failed}")
@@ -115,7 +120,7 @@ class Confirmation:
     @property
     def trial(self) -> TrialRecord:
         """The trial whose model is handed over: the chosen leader's that validates best."""
-        return self._model(self.chosen)
+        return self._choose_model(self.chosen)
 
     @property
     def first_searched(self) -> Leader:
@@ -123,16 +128,16 @@ class Confirmation:
         first = self.confirms.trials[0]
         return next(leader for leader in self.leaders if leader.trial_id == first)
 
-    def best_json(self, leader: Leader | None = None) -> dict[str, Any]:
+    def describe_best(self, leader: Leader | None = None) -> dict[str, Any]:
         """What `best --json` shows of a leader (None: the chosen one) that has a mean.
 
         trial_id and config are the search's, the rest is of the leader's best retrained model.
         """
         leader = leader or self.chosen
         assert leader.mean is not None
-        model = self._model(leader)
+        model = self._choose_model(leader)
         return {
-            **self.results.best_json(model),
+            **self.results.describe_best(model),
             "trial_id": leader.trial_id,
             "config": dict(leader.config),
             "shown": "confirmed",
@@ -157,7 +162,7 @@ class Confirmation:
             "leaders": [leader.as_dict() for leader in self.leaders],
             "chosen": self.chosen.trial_id,
             "told_apart": self.told_apart,
-            "best": self.best_json(),
+            "best": self.describe_best(),
         }
 
     @property
@@ -166,37 +171,37 @@ class Confirmation:
         others = self.leaders[1:]
         return all(leader.difference and leader.difference.is_settled for leader in others)
 
-    def _model(self, leader: Leader) -> TrialRecord:
-        return ranked(leader.trials, self.results.objective)[0][1]
+    def _choose_model(self, leader: Leader) -> TrialRecord:
+        return rank_trials(leader.trials, self.results.objective)[0][1]
 
 
-def _compared(leaders: Sequence[Leader], objective: Objective) -> tuple[Leader, ...]:
+def _compare_leaders(leaders: Sequence[Leader], objective: Objective) -> tuple[Leader, ...]:
     """Best first, each with its difference from the first; those that failed with a seed last."""
 
     def rank(leader: Leader) -> tuple[int, float]:
-        return -len(leader.values), objective.key(leader.mean.mean) if leader.mean else 0
+        return -len(leader.values), objective.compute_loss(leader.mean.mean) if leader.mean else 0
 
     first, *others = sorted(leaders, key=rank)
-    differences = differences_from_best([leader.values for leader in others], first.values)
+    differences = compute_differences([leader.values for leader in others], first.values)
     pairs = zip(others, differences, strict=True)
     return first, *(replace(leader, difference=difference) for leader, difference in pairs)
 
 
-def _interval(mean: Mean | None) -> list[float] | None:
+def _describe_interval(mean: Mean | None) -> list[float] | None:
     return None if mean is None or mean.low is None or mean.high is None else [mean.low, mean.high]
 
 
-def confirmation_of(results: Results) -> Confirmation | None:
+def find_confirmation(results: Results) -> Confirmation | None:
     """The newest valid confirmation of `results`, or None; of a confirmation, itself.
 
     It is valid while the search's leader is in it and trials have not become longer.
     """
     if results.is_confirmation:
-        return _finished(results)
-    leader = leaders(results, 1)
-    for folder in reversed(linked(results)):
+        return _load_confirmation(results)
+    leader = find_leaders(results, 1)
+    for folder in reversed(find_linked_folders(results)):
         try:
-            confirmation = _finished(Results(folder))
+            confirmation = _load_confirmation(Results(folder))
         except TunerError:  # gone, renamed, or damaged: it confirms nothing
             continue
         if confirmation is None or confirmation.confirms.name != results.files.name:
@@ -217,21 +222,21 @@ def _is_longer(search: Results, confirming: Results) -> bool:
     return now is not None and then is not None and now > then
 
 
-def leaders(results: Results, k: int) -> list[TrialRecord]:
+def find_leaders(results: Results, k: int) -> list[TrialRecord]:
     """The `k` best usable trials of different configs, seeds aside, best first."""
     by_config: dict[str, TrialRecord] = {}
     for trial in results.top(1 if k == 1 else None):
-        by_config.setdefault(json.dumps(without_seed(trial.config), sort_keys=True), trial)
+        by_config.setdefault(json.dumps(drop_seed(trial.config), sort_keys=True), trial)
         if len(by_config) == k:
             break
     return list(by_config.values())
 
 
-def without_seed(values: Mapping[str, Any]) -> dict[str, Any]:
+def drop_seed(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "seed"}
 
 
-def linked(results: Described, file: str = CONFIRMED) -> list[Path]:
+def find_linked_folders(results: Described, file: str = CONFIRMED) -> list[Path]:
     """The folders, beside that of the search, that it names as its confirmations; oldest first.
 
     file: CONFIRMED, or REFITTED for its refits.
@@ -251,20 +256,20 @@ def link(results: Results, name: str, file: str = CONFIRMED) -> None:
 
     file: as for `linked`. Raises as `ExperimentFolder.check`.
     """
-    names = [folder.name for folder in linked(results, file) if folder.name != name]
+    names = [folder.name for folder in find_linked_folders(results, file) if folder.name != name]
     results.files.write(file, {"experiments": [*names, name]})
 
 
-def refit_of(results: Results) -> Results | None:
+def find_refit(results: Results) -> Results | None:
     """The complete refit of the model that validation chooses, if the spec asks for one; or None.
 
     A refit that has not come to its end is none, nor is that of a trial that is no longer the best.
     """
     if not (results.document["spec"].get("refit") and results.ranked):
         return None
-    source, trial = validated_model(results).trial
-    report = best_report(trial, source.objective)
-    for folder in reversed(linked(results, REFITTED)):
+    source, trial = choose_validated_model(results).trial
+    report = find_best_report(trial, source.objective)
+    for folder in reversed(find_linked_folders(results, REFITTED)):
         try:
             refit = Results(folder)
             refits = refit.spec.refits
@@ -278,10 +283,10 @@ def refit_of(results: Results) -> Results | None:
     return None
 
 
-def awaits_refit(results: Results) -> bool:
+def should_refit(results: Results) -> bool:
     """Whether the spec asks for a refit of the model that validation chooses, and there is none."""
     wants = bool(results.document["spec"].get("refit") and results.ranked)
-    return wants and refit_of(results) is None
+    return wants and find_refit(results) is None
 
 
 def is_trained(refit: Results) -> bool:
@@ -290,7 +295,7 @@ def is_trained(refit: Results) -> bool:
     return first is not None and first.status == COMPLETED
 
 
-def _finished(results: Results) -> Confirmation | None:
+def _load_confirmation(results: Results) -> Confirmation | None:
     if not results.is_confirmation or results.status != COMPLETED:
         return None
     return Confirmation(results)
@@ -312,24 +317,24 @@ class BestModel:
         return self.results, self.results.trial(self.trial_id)
 
 
-def best_model(results: Results, trial_id: str | None = None) -> BestModel:
+def choose_model(results: Results, trial_id: str | None = None) -> BestModel:
     """What is exported and evaluated: `trial_id`, else the refit, else what validation chooses."""
-    if trial_id is None and (refit := refit_of(results)):
+    if trial_id is None and (refit := find_refit(results)):
         return BestModel(refit, None, {"shown": "refit"})
-    return validated_model(results, trial_id)
+    return choose_validated_model(results, trial_id)
 
 
-def validated_model(results: Results, trial_id: str | None = None) -> BestModel:
+def choose_validated_model(results: Results, trial_id: str | None = None) -> BestModel:
     """What validation chooses: `trial_id`, else the confirmed leader, else the best trial."""
-    confirmation = confirmation_of(results) if trial_id is None else None
+    confirmation = find_confirmation(results) if trial_id is None else None
     if confirmation is None:
         return BestModel(results, trial_id, {"shown": "searched"})
-    best = _entry(results, confirmation, confirmation.chosen)
+    best = _describe_leader(results, confirmation, confirmation.chosen)
     origin = {name: best[name] for name in ("trial_id", "shown", "confirmed")}
     return BestModel(confirmation.results, confirmation.trial.trial_id, origin)
 
 
-def best_json(
+def describe_best(
     results: Results, *, top: int = 1, metric: str | None = None, mode: str | None = None
 ) -> list[dict[str, Any]]:
     """What `best --json` shows: confirmed leaders, then searched trials.
@@ -338,17 +343,19 @@ def best_json(
     """
     results.get_best_trial(metric, mode)  # raises if there is none
     objective = (metric or results.metric, mode or results.mode)
-    confirmation = confirmation_of(results) if objective == (results.metric, results.mode) else None
+    confirmation = (
+        find_confirmation(results) if objective == (results.metric, results.mode) else None
+    )
     confirmed = []
     if confirmation:
         leaders = [leader for leader in confirmation.leaders if leader.mean]
-        confirmed = [_entry(results, confirmation, leader) for leader in leaders[:top]]
+        confirmed = [_describe_leader(results, confirmation, leader) for leader in leaders[:top]]
         if confirmation.results is results:
             return confirmed
     ids = {entry["trial_id"] for entry in confirmed}
     trials = [trial for trial in results.top(top, metric, mode) if trial.trial_id not in ids]
     searched = trials[: top - len(confirmed)]
-    return [*confirmed, *(results.best_json(t, metric=metric, mode=mode) for t in searched)]
+    return [*confirmed, *(results.describe_best(t, metric=metric, mode=mode) for t in searched)]
 
 
 def show_json(results: Results) -> dict[str, Any]:
@@ -356,42 +363,44 @@ def show_json(results: Results) -> dict[str, Any]:
     experiment, mean, standard_error, seeds, searched}; and `test` once that is measured.
     """
     shown = results.show()
-    if confirmation := confirmation_of(results):
-        entry = _entry(results, confirmation, confirmation.chosen)
+    if confirmation := find_confirmation(results):
+        entry = _describe_leader(results, confirmation, confirmation.chosen)
         shown["confirmed"] = {**entry["confirmed"], "trial_id": entry["trial_id"]}
         del shown["confirmed"]["seed"]  # of the model that is handed over
-    refit = refit_of(results)
+    refit = find_refit(results)
     if refit:
         shown["refit"] = refit.name
-    test = with_interval(measured_test(refit or results))
+    test = describe_test(read_best_test(refit or results))
     return {**shown, "test": test} if test else shown
 
 
-def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict[str, Any]:
+def _describe_leader(
+    results: Results, confirmation: Confirmation, leader: Leader
+) -> dict[str, Any]:
     """A leader as `best --json` shows it; a confirmation shows the ids of its own trials."""
-    entry = confirmation.best_json(leader)
+    entry = confirmation.describe_best(leader)
     if confirmation.results is results:
         return {**entry, "trial_id": entry["confirmed"]["trial_id"]}
     return entry
 
 
-def measured_test(results: Results) -> dict[str, Any] | None:
+def read_best_test(results: Results) -> dict[str, Any] | None:
     """What `evaluate` has measured of the best trial, or None."""
-    return next((measured_trial(results, trial) for trial in results.top(1)), None)
+    return next((read_trial_test(results, trial) for trial in results.top(1)), None)
 
 
-def measured_trial(results: Results, trial: TrialRecord) -> dict[str, Any] | None:
+def read_trial_test(results: Results, trial: TrialRecord) -> dict[str, Any] | None:
     """What `evaluate` has measured of a trial's best checkpoint, or None."""
-    record = best_record(trial, results.objective)
-    return record and recorded_test(results.folder, trial.trial_id, record)
+    record = find_best_checkpoint(trial, results.objective)
+    return record and read_test(results.folder, trial.trial_id, record)
 
 
-def recorded_test(
+def read_test(
     folder: Path, trial_id: str, checkpoint: Checkpoint | CheckpointRecord
 ) -> dict[str, Any] | None:
     """The recorded measurement of this checkpoint, or None."""
     files = ExperimentFolder(folder)
-    name = _record(trial_id)
+    name = _format_record_name(trial_id)
     try:
         files.fetch(name)
         record = files.read(name)
@@ -403,15 +412,15 @@ def recorded_test(
 
 
 def record_test(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:
-    """Write what `recorded_test` reads; raises UsageError as `ExperimentFolder.check` does."""
-    ExperimentFolder(folder).write(_record(trial_id), measured)
+    """Write what `read_test` reads; raises UsageError as `ExperimentFolder.check` does."""
+    ExperimentFolder(folder).write(_format_record_name(trial_id), measured)
 
 
-def _record(trial_id: str) -> str:
+def _format_record_name(trial_id: str) -> str:
     return f"trials/{trial_id}/test.json"
 
 
-def renamed(experiment: Described, name: str) -> Described:
+def rename_experiment(experiment: Described, name: str) -> Described:
     """Rename the folder, and the spec in experiment.json.
 
     Raises SpecError for an invalid name, UsageError for an experiment that others name, and as
@@ -419,9 +428,11 @@ def renamed(experiment: Described, name: str) -> Described:
     """
     spec = {**experiment.document["spec"], "name": name}
     build_spec(spec, "the new name", recorded=True)
-    if experiment.is_confirmation or any(folder.exists() for folder in linked(experiment)):
+    if experiment.is_confirmation or any(
+        folder.exists() for folder in find_linked_folders(experiment)
+    ):
         raise UsageError(f"{experiment.name} has a confirmation or is one: such keep their names")
-    is_refitted = any(folder.exists() for folder in linked(experiment, REFITTED))
+    is_refitted = any(folder.exists() for folder in find_linked_folders(experiment, REFITTED))
     if is_refitted or _is_handed_over(experiment):
         rule = "has a refit that is handed over for it, or is one: such keep their names"
         raise UsageError(f"{experiment.name} {rule}")
@@ -439,7 +450,7 @@ def _is_handed_over(experiment: Described) -> bool:
                 search = Described(search.folder.with_name(retrained["name"]))
     except (TunerError, ValueError, KeyError, TypeError):  # gone, or an edited experiment.json
         return False
-    names = {folder.name for folder in linked(search, REFITTED)}
+    names = {folder.name for folder in find_linked_folders(search, REFITTED)}
     return search is not experiment and experiment.files.name in names
 
 
@@ -454,7 +465,7 @@ class Pruned(NamedTuple):
         return sum(self.folders.values())
 
 
-def prunable(results: Results, *, keep: int) -> Pruned:
+def find_prunable(results: Results, *, keep: int) -> Pruned:
     """The checkpoints of ended trials that are not among the `keep` best.
 
     A resume's and a confirmation's are kept.
@@ -462,11 +473,11 @@ def prunable(results: Results, *, keep: int) -> Pruned:
     leading = {trial.trial_id for trial in results.top(keep)}
     going = {t.trial_id for t in results.trials.values() if t.status not in (COMPLETED, STOPPED)}
     kept = {*leading, *going}
-    if results.is_confirmation and (confirmation := confirmation_of(results)):
+    if results.is_confirmation and (confirmation := find_confirmation(results)):
         kept.add(confirmation.trial.trial_id)
     removable = results.trials.keys() - kept
     folders: Counter[str] = Counter()
-    for name, size in results.files.sizes().items():
+    for name, size in results.files.list_sizes().items():
         match name.split("/"):
             case ["trials", trial_id, "checkpoints", _, *_] if trial_id in removable:
                 folders[f"trials/{trial_id}/checkpoints"] += size

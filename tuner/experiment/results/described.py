@@ -25,7 +25,7 @@ class Labels:
     tags: tuple[str, ...] = ()
     note: str = ""
 
-    def tagged(self, tags: Iterable[str]) -> Labels:
+    def add_tags(self, tags: Iterable[str]) -> Labels:
         """These with more tags. Raises UsageError for what is none."""
         new = tuple(dict.fromkeys([*self.tags, *tags]))
         for tag in new:
@@ -34,10 +34,10 @@ class Labels:
                 raise UsageError(f"a tag {rule}, got {tag!r}")
         return replace(self, tags=new)
 
-    def untagged(self, tags: Iterable[str]) -> Labels:
+    def remove_tags(self, tags: Iterable[str]) -> Labels:
         return replace(self, tags=tuple(tag for tag in self.tags if tag not in set(tags)))
 
-    def noted(self, note: str) -> Labels:
+    def replace_note(self, note: str) -> Labels:
         """These with another note. Raises UsageError for one that is too long."""
         if len(note) > _LONGEST:
             raise UsageError(f"a note has at most {_LONGEST} characters, got {len(note)}")
@@ -48,7 +48,7 @@ class Labels:
         files.write(LABELS, {"tags": list(self.tags), "note": self.note})
 
 
-def labels_of(files: ExperimentFolder) -> Labels:
+def read_labels(files: ExperimentFolder) -> Labels:
     """The labels of an experiment; none where its file is missing or damaged."""
     try:
         document = files.read(LABELS)
@@ -67,7 +67,7 @@ class Described:
     def __init__(self, folder: Path | str) -> None:
         self.files = ExperimentFolder(folder)
         self.files.refresh()
-        self.document = self.files.document()
+        self.document = self.files.read_document()
         objective = self.document["spec"]["objective"]
         with translate_error(UsageError, f"experiment.json of {self.files.name} is damaged"):
             known = {name: objective[name] for name in Objective.model_fields if name in objective}
@@ -84,7 +84,7 @@ class Described:
 
     @cached_property
     def labels(self) -> Labels:
-        return labels_of(self.files)
+        return read_labels(self.files)
 
     @cached_property
     def spec(self) -> ExperimentSpec:

@@ -13,16 +13,16 @@ import yaml
 from tuner.errors import UsageError, translate_error
 from tuner.experiment.files import create_file
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import value_of
+from tuner.experiment.results.selection import find_best_value
 from tuner.experiment.trials import TrialRecord
-from tuner.places import default_storage, local
+from tuner.places import find_default_storage, find_local_folder
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.plain_values import flat
+from tuner.spec.plain_values import flatten
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import check_names
-from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value, decimal
+from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value, round_float
 from tuner.spec.space.encoding import Encoding
-from tuner.spec.space.spaces import Position, names_of, space_text, transform
+from tuner.spec.space.spaces import Position, format_space, list_names, transform
 
 _SHARE = 5  # one trial in so many leads
 _FEWEST = 3
@@ -41,7 +41,7 @@ class Refinement:
     leading: tuple[TrialRecord, ...]
     note: str
 
-    def to_yaml(self) -> str:
+    def format_yaml(self) -> str:
         """The experiment as a file for `tuner run`, with where it comes from on top."""
         raw = self.spec.model_dump(mode="json", exclude_defaults=True)
         search = self.spec.search.model_dump(mode="json")
@@ -66,22 +66,22 @@ def refine(results: Results, *, points: int) -> Refinement:
     count = min(_MOST, max(_FEWEST, math.ceil(len(usable) / _SHARE)))
     leading = tuple(usable[:count])
     try:
-        space = narrowed(search.search.space, [trial.config for trial in leading])
+        space = narrow_space(search.search.space, [trial.config for trial in leading])
     except FaultsError as error:
         raise UsageError(
             f"{results.name}: a leader's config is not of its space: {error}"
         ) from error
     storage = results.files.storage
-    is_default = local(default_storage()).resolve() == local(storage)
-    names = names_of(space)  # a constraint over options that are gone goes as well
+    is_default = find_local_folder(find_default_storage()).resolve() == find_local_folder(storage)
+    names = list_names(space)  # a constraint over options that are gone goes as well
     forbid = [t for t in search.search.forbid if not check_names([t], names)]
-    values = [value_of(trial, results.objective) for trial in (best, leading[-1])]
+    values = [find_best_value(trial, results.objective) for trial in (best, leading[-1])]
     spec = search.replace(
         name=f"{results.name[:90]}-refined",
-        storage=default_storage() if is_default else storage,
+        storage=find_default_storage() if is_default else storage,
         search={
             "strategy": "grid",
-            "space": space_text(space),
+            "space": format_space(space),
             "forbid": forbid,
             "points": points,
             "through": best.config,
@@ -107,24 +107,26 @@ def write_refined(refinement: Refinement, to: Path | None) -> Path:
     if path.suffix not in (".yaml", ".yml"):
         raise UsageError(f"--to must end in .yaml, by which `tuner run` knows it, got {path}")
     with translate_error(UsageError, f"cannot write {path} (--to FILE names another)", of=OSError):
-        create_file(path, refinement.to_yaml().encode())
+        create_file(path, refinement.format_yaml().encode())
     return path
 
 
-def narrowed(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
+def narrow_space(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
     """`space` narrowed to the region of `configs`, at least one, the best one first."""
     encoding = Encoding(space)
     points = [encoding.encode(config) for config in configs]
 
     def narrow(position: Position, domain: Domain) -> Domain:
-        d = encoding.column_at(position)
+        d = encoding.find_column(position)
         pairs = zip(configs, points, strict=True)
         active = [(config, float(u_D[d])) for config, u_D in pairs if not math.isnan(u_D[d])]
         if not isinstance(domain, Choice):
-            return _region(domain, [flat(config, ".")[position.path] for config, _ in active])
-        chosen = {domain.number_at(u) for _, u in active}
+            return _find_region(
+                domain, [flatten(config, ".")[position.path] for config, _ in active]
+            )
+        chosen = {domain.compute_index(u) for _, u in active}
         options = (
-            transform(option, narrow, position.branch(number))
+            transform(option, narrow, position.append_branch(number))
             if isinstance(option, Mapping)
             else option
             for number, option in enumerate(domain.values)
@@ -135,13 +137,13 @@ def narrowed(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[str, 
     return transform(space, narrow)
 
 
-def _region(domain: Domain, values: Sequence[float]) -> Numeric:
+def _find_region(domain: Domain, values: Sequence[float]) -> Numeric:
     """Where `values`, the best one first, lie in `domain`, and a little around the best one."""
     if isinstance(domain, Normal):  # which has no bounds
         reach = _LEAST_REACH * _NORMAL_WIDTH * domain.sd
         low = min(*values, values[0] - reach)
         high = max(*values, values[0] + reach)
-        return Numeric(*_rounded(low, high), q=domain.q)
+        return Numeric(*_round_bounds(low, high), q=domain.q)
     assert isinstance(domain, Numeric)
     domain = replace(domain, prior=None)  # the best value, which may lie elsewhere, says more
     scale, back = (math.log, math.exp) if domain.log else (float, float)
@@ -149,19 +151,19 @@ def _region(domain: Domain, values: Sequence[float]) -> Numeric:
     low = min(*values, back(scale(values[0]) - reach))
     high = max(*values, back(scale(values[0]) + reach))
     if domain.step is None:
-        lower, upper = _rounded(low, high)
+        lower, upper = _round_bounds(low, high)
         return replace(domain, lower=max(lower, domain.lower), upper=min(upper, domain.upper))
     lower = math.floor(low / domain.step + _NOISE) * domain.step
     upper = math.ceil(high / domain.step - _NOISE) * domain.step
     above = 1 if domain.integer and domain.step == 1 else 0  # whose upper bound is exclusive
     return replace(
         domain,
-        lower=decimal(max(lower, domain.first)),
-        upper=decimal(min(upper, domain.last)) + above,
+        lower=round_float(max(lower, domain.first)),
+        upper=round_float(min(upper, domain.last)) + above,
     )
 
 
-def _rounded(low: float, high: float) -> tuple[float, float]:
+def _round_bounds(low: float, high: float) -> tuple[float, float]:
     lower = Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(low)
     upper = Context(prec=_DIGITS, rounding=ROUND_CEILING).create_decimal(high)
     return float(lower), float(upper)

@@ -13,27 +13,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
-from tuner.experiment.changes import changes_json
-from tuner.experiment.estimate import curve_of
-from tuner.experiment.events import COUNTED, FAILED, RUNNING, status_text
-from tuner.experiment.files import Checkpoint, inside
+from tuner.experiment.changes import describe_changes
+from tuner.experiment.estimate import build_curve
+from tuner.experiment.events import COUNTED, FAILED, RUNNING, format_status
+from tuner.experiment.files import Checkpoint, resolve_path
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.history import DEFAULT_ID, History, collector_paused, fold
+from tuner.experiment.history import DEFAULT_ID, History, fold, pause_collector
 from tuner.experiment.results import selection
 from tuner.experiment.results.described import Described
-from tuner.experiment.results.selection import front_of, points_of
+from tuner.experiment.results.selection import compute_points, find_front
 from tuner.experiment.results.statistics import (
     VALIDATION,
     Accuracy,
-    accuracy_of,
-    interval_on_new_images,
-    trials_chosen_from,
+    build_accuracy,
+    count_candidates,
+    estimate_interval,
 )
-from tuner.experiment.steered import present
+from tuner.experiment.steered import apply_controls
 from tuner.experiment.storage import find_experiment
-from tuner.experiment.trials import TrialError, TrialRecord, expected_gain, failures_by_cause
-from tuner.spec.sections import Objective, usual_mode
-from tuner.wording import amount_of
+from tuner.experiment.trials import TrialError, TrialRecord, estimate_gain, group_failures
+from tuner.spec.sections import Objective, infer_mode
+from tuner.wording import format_amount
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,17 +55,17 @@ class Results(Described):
         # Asked first: a driver that ends meanwhile has then journaled its end
         self._is_live = ExperimentFolder(folder).is_driven
         super().__init__(folder)
-        self.document = present(self.document, self.history.steered.answers)
+        self.document = apply_controls(self.document, self.history.steered.answers)
 
     def __repr__(self) -> str:
-        trials = amount_of(sum(self.counts.values()), "trial")
+        trials = format_amount(sum(self.counts.values()), "trial")
         return f"<Results of {self.name}: {self.status}, {trials}>"
 
     @cached_property
     def history(self) -> History:
         """All that its journal says."""
         images = self.document.get(VALIDATION)
-        history = fold(self.files.events(), self.objective, images=images)
+        history = fold(self.files.read_events(), self.objective, images=images)
         if not self._is_live:
             history.interrupt()
         return history
@@ -90,13 +90,13 @@ class Results(Described):
         utility = (self.document["spec"].get("stop") or {}).get("utility")
         if not utility:
             return None
-        gain = expected_gain(self.trials.values(), self.objective)
+        gain = estimate_gain(self.trials.values(), self.objective)
         return {"per_hour": gain, "utility": utility}
 
     @property
     def status_text(self) -> str:
         """How it stands, in words: its status, "paused", or "out of time"."""
-        return "paused" if self._is_paused else status_text(self.status, self.ended_by)
+        return "paused" if self._is_paused else format_status(self.status, self.ended_by)
 
     @property
     def _is_paused(self) -> bool:
@@ -120,8 +120,8 @@ class Results(Described):
 
     @property
     def changes(self) -> list[dict[str, Any]]:
-        """What resumes have changed of its spec, as `changes.changes_json` gives it."""
-        return changes_json(self.document, self.trials.values(), self.name)
+        """What resumes have changed of its spec, as `changes.describe_changes` gives it."""
+        return describe_changes(self.document, self.trials.values(), self.name)
 
     @cached_property
     def metrics(self) -> list[str]:
@@ -133,9 +133,9 @@ class Results(Described):
     def ranked(self) -> list[tuple[float, TrialRecord]]:
         """(what it is worth, trial) of every usable trial by the objective, best first."""
         usable = [trial for trial in self.trials.values() if trial.status != FAILED]
-        with collector_paused():
+        with pause_collector():
             scored = [(trial.best.estimate, trial) for trial in usable if trial.best]
-            ranked = selection.best_first(scored, self.objective)
+            ranked = selection.sort_best_first(scored, self.objective)
         if self.history.best is self.history.leader:
             return ranked
         # The leader does not beat the default config
@@ -145,12 +145,12 @@ class Results(Described):
     def front(self) -> list[TrialRecord]:
         """The usable trials of which none is better in every goal, the first goal's best first."""
         usable = (trial for trial in self.trials.values() if trial.status != FAILED)
-        return [trial for _, trial in front_of(points_of(usable, self.objective))]
+        return [trial for _, trial in find_front(compute_points(usable, self.objective))]
 
     @property
     def failures(self) -> dict[TrialError, list[TrialRecord]]:
         """The failed trials by the cause, the most frequent one first."""
-        return failures_by_cause(self.trials.values())
+        return group_failures(self.trials.values())
 
     @property
     def why_failed(self) -> str:
@@ -186,11 +186,11 @@ class Results(Described):
 
         Raises UsageError for an unknown metric, mode or scope.
         """
-        objective = self._objective(metric, mode)
+        objective = self._resolve_objective(metric, mode)
         if objective == self.objective and scope == "best":
             scored = self.ranked
         else:
-            scored = selection.ranked(self.trials.values(), objective, scope=scope)
+            scored = selection.rank_trials(self.trials.values(), objective, scope=scope)
         return [trial for _, trial in scored[:k]]
 
     def get_best_trial(
@@ -202,7 +202,7 @@ class Results(Described):
         """
         best = self.top(1, metric, mode, scope)
         if not best:
-            why = self.why_unusable(metric or self.metric)
+            why = self.describe_unusable(metric or self.metric)
             raise NoUsableTrialError(f"{self.name} has no usable trial: {why}{self.why_failed}")
         return best[0]
 
@@ -217,16 +217,16 @@ class Results(Described):
 
         Raises NoUsableTrialError without a value.
         """
-        objective = self._objective(metric, mode)
+        objective = self._resolve_objective(metric, mode)
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
-        return self._named(trial, objective)[0]
+        return self._find_best_epoch(trial, objective)[0]
 
-    def _named(self, trial: TrialRecord, objective: Objective) -> tuple[int, float]:
+    def _find_best_epoch(self, trial: TrialRecord, objective: Objective) -> tuple[int, float]:
         """(best epoch, what it is worth) of a trial. Raises NoUsableTrialError without a value."""
-        curve = curve_of(selection.values_to_show(trial, objective), objective)
+        curve = build_curve(selection.select_values(trial, objective), objective)
         if curve.epoch is None or curve.estimate is None:
             raise NoUsableTrialError(f"trial {trial.trial_id} never reported {objective.metric!r}")
-        return curve.epoch, objective.key(curve.estimate)
+        return curve.epoch, objective.compute_loss(curve.estimate)
 
     def best_checkpoint(self, trial: TrialRecord | None = None) -> Checkpoint:
         """The checkpoint of `trial` (None: the best one) at the best epoch that has one.
@@ -236,20 +236,20 @@ class Results(Described):
         Raises NoUsableTrialError if it kept none, CheckpointError if it is missing or altered.
         """
         trial = trial or self.get_best_trial()
-        record = selection.best_record(trial, self.objective)
+        record = selection.find_best_checkpoint(trial, self.objective)
         if record is None:
             raise NoUsableTrialError(
                 f"trial {trial.trial_id} of {self.name} kept no checkpoint: a function passes one "
                 "to tune.report, a class writes one in save_checkpoint, and a script one to "
                 "$TUNER_CHECKPOINT_DIR before it reports"
             )
-        best = selection.best_report(trial, self.objective)
+        best = selection.find_best_report(trial, self.objective)
         if best is not None and best.epoch != record.epoch:
             message = "trial %s kept no checkpoint of its best epoch %s: epoch %s is taken"
             _log.warning(message, trial.trial_id, best.epoch, record.epoch)
-        return self.files.checkpoint(record, trial.trial_id)
+        return self.files.fetch_checkpoint(record, trial.trial_id)
 
-    def best_json(
+    def describe_best(
         self,
         trial: TrialRecord | None = None,
         *,
@@ -258,33 +258,33 @@ class Results(Described):
     ) -> dict[str, Any]:
         """What `best --json` shows of `trial` (None: the best one); `checkpoint` may be None."""
         trial = trial or self.get_best_trial(metric, mode)
-        objective = self._objective(metric, mode)
-        epoch, worth = self._named(trial, objective)
-        report = trial.report_at(epoch)
+        objective = self._resolve_objective(metric, mode)
+        epoch, worth = self._find_best_epoch(trial, objective)
+        report = trial.find_report(epoch)
         images = self.document.get(VALIDATION)
-        low, high = interval_on_new_images(objective.metric, worth, images) or (None, None)
+        low, high = estimate_interval(objective.metric, worth, images) or (None, None)
         return {
             "trial_id": trial.trial_id,
             "config": trial.config,
             "epoch": epoch,
             "metrics": report.metrics if report else {},
-            "checkpoint": self.checkpoint_at(trial, epoch),
+            "checkpoint": self.locate_checkpoint(trial, epoch),
             "shown": "searched",
             "estimate": {"value": worth, "low": low, "high": high},
         }
 
-    def accuracy(self, best: Mapping[str, Any]) -> Accuracy | None:
-        """The validation accuracy of a trial in the shape of `best_json`; None if unknown.
+    def compute_accuracy(self, best: Mapping[str, Any]) -> Accuracy | None:
+        """The validation accuracy of a trial in the shape of `describe_best`; None if unknown.
 
         It is compared with that of the default config, if another is the best.
         """
         images = self.document.get(VALIDATION)
-        among = trials_chosen_from(self.counts)
-        accuracy = accuracy_of("val_accuracy", best["metrics"], images, among=among)
+        among = count_candidates(self.counts)
+        accuracy = build_accuracy("val_accuracy", best["metrics"], images, among=among)
         first = self.history.default
         if accuracy is None or first is None or first.config == best["config"]:
             return accuracy
-        default = accuracy_of("val_accuracy", self.best_json(first)["metrics"], images)
+        default = build_accuracy("val_accuracy", self.describe_best(first)["metrics"], images)
         return replace(accuracy, default=default)
 
     def show(self) -> dict[str, Any]:
@@ -294,8 +294,8 @@ class Results(Described):
         `expected_gain`, `controls`, `paused` and `changes`.
         """
         leaders = self.top(1)
-        best = self.best_json(leaders[0]) if leaders else None
-        accuracy = self.accuracy(best) if best else None
+        best = self.describe_best(leaders[0]) if leaders else None
+        accuracy = self.compute_accuracy(best) if best else None
         further = {
             "ended_by": self.ended_by,
             VALIDATION: accuracy and accuracy.as_dict(),
@@ -315,11 +315,11 @@ class Results(Described):
         and message. A trial without a report that counts, by the limits and `from_epoch`, has no
         values of best/. Of reports: trial_id, epoch, time (UTC) and every metric.
         """
-        from tuner.experiment.results.tables import reports_frame, trials_frame
+        from tuner.experiment.results.tables import build_reports_frame, build_trials_frame
 
         if reports:
-            return reports_frame(self.trials.values())
-        return trials_frame(self.trials.values(), self.objective, seed=self.seed)
+            return build_reports_frame(self.trials.values())
+        return build_trials_frame(self.trials.values(), self.objective, seed=self.seed)
 
     def export(
         self, to: Path | str, *, trial_id: str | None = None, formats: Collection[str] = ()
@@ -327,11 +327,11 @@ class Results(Described):
         """Write a trial's best checkpoint (None: the best trial's) to the folder `to`; see
         `tuner.export_model`.
         """
-        from tuner.spec.declaration import default_declaration
+        from tuner.spec.declaration import load_default_declaration
 
-        return default_declaration().export(self, Path(to), trial_id=trial_id, formats=formats)
+        return load_default_declaration().export(self, Path(to), trial_id=trial_id, formats=formats)
 
-    def _objective(self, metric: str | None, mode: str | None) -> Objective:
+    def _resolve_objective(self, metric: str | None, mode: str | None) -> Objective:
         """The objective asked for, with the experiment's own where they are None."""
         if mode is not None:
             selection.check("mode", mode, selection.MODES)
@@ -340,13 +340,13 @@ class Results(Described):
         if self.metrics:
             selection.check("metric", metric, self.metrics)
         goals = {goal.metric: goal.mode for goal in self.objective.others}
-        mode = mode or goals.get(metric) or usual_mode(metric)
+        mode = mode or goals.get(metric) or infer_mode(metric)
         if mode is None:
             raise UsageError(f"mode: say min or max for {metric!r}, which is not the objective")
         changes = {"metric": metric, "mode": mode, "others": ()}
         return self.objective.model_copy(update=changes)
 
-    def why_unusable(self, metric: str) -> str:
+    def describe_unusable(self, metric: str) -> str:
         """Why no trial has a value of `metric` that counts: how many failed, and how."""
         if not self.trials:
             return "no trial has started"
@@ -361,14 +361,14 @@ class Results(Described):
             reasons.append(f"{which}; metrics reported: {names}")
         return ", ".join(reasons)
 
-    def checkpoint_at(self, trial: TrialRecord, epoch: int) -> str | None:
+    def locate_checkpoint(self, trial: TrialRecord, epoch: int) -> str | None:
         """Where the trial's checkpoint of an epoch lies; None if it is not kept."""
         kept = (record for record in reversed(trial.checkpoints) if record.epoch == epoch)
         record = next(kept, None)
         if record is None:
             return None
         try:
-            path = inside(self.folder, record.path)
+            path = resolve_path(self.folder, record.path)
         except CheckpointError:
             return None
         is_there = self.files.is_remote or os.path.exists(path)

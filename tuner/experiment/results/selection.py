@@ -21,8 +21,8 @@ from math import fsum, isfinite
 from operator import le, lt
 from typing import get_args
 
-from tuner.errors import UsageError, unknown
-from tuner.experiment.estimate import curve_of
+from tuner.errors import UsageError, build_unknown_fault
+from tuner.experiment.estimate import build_curve
 from tuner.experiment.events import FAILED
 from tuner.experiment.trials import CheckpointRecord, Report, TrialRecord
 from tuner.spec.sections import Mode, Objective
@@ -40,39 +40,39 @@ def score(
 ) -> float | None:
     """The number that (epoch, value), oldest first, are compared by; None if none is finite."""
     if scope == "best":
-        estimate = curve_of(values, objective).estimate
-        return None if estimate is None else objective.key(estimate)
+        estimate = build_curve(values, objective).estimate
+        return None if estimate is None else objective.compute_loss(estimate)
     finite = [value for _, value in values if isfinite(value)]
     if not finite:
         return None
     if scope == "all":
-        return objective.best(finite)
+        return objective.choose_best(finite)
     recent = finite[-_LAST_N[scope] :] if scope in _LAST_N else finite
     return fsum(recent) / len(recent)
 
 
-def score_of(trial: TrialRecord, objective: Objective, *, scope: str = "best") -> float | None:
+def score_trial(trial: TrialRecord, objective: Objective, *, scope: str = "best") -> float | None:
     """The number that the trial is compared by; None if it reported no finite value."""
-    return score(trial.values_within(objective), objective, scope=scope)
+    return score(trial.list_counted_values(objective), objective, scope=scope)
 
 
-def value_of(trial: TrialRecord, objective: Objective) -> float | None:
+def find_best_value(trial: TrialRecord, objective: Objective) -> float | None:
     """The value that the trial reported at its best epoch; None without one that counts."""
-    loss = curve_of(trial.values_within(objective), objective).loss
-    return None if loss is None else objective.key(loss)
+    loss = build_curve(trial.list_counted_values(objective), objective).loss
+    return None if loss is None else objective.compute_loss(loss)
 
 
-def best_epoch(values: Iterable[tuple[int, float]], objective: Objective) -> int | None:
+def find_best_epoch(values: Iterable[tuple[int, float]], objective: Objective) -> int | None:
     """The best epoch among (epoch, value), oldest first; None without a finite value."""
-    return curve_of(values, objective).epoch
+    return build_curve(values, objective).epoch
 
 
-def values_to_show(trial: TrialRecord, objective: Objective) -> list[tuple[int, float]]:
+def select_values(trial: TrialRecord, objective: Objective) -> list[tuple[int, float]]:
     """(epoch, value) of the reports within the limits or, if none is, of all."""
-    return trial.values_within(objective) or trial.values(objective.metric)
+    return trial.list_counted_values(objective) or trial.list_values(objective.metric)
 
 
-def best_so_far(
+def find_improvements(
     values: Iterable[tuple[float, float]], objective: Objective
 ) -> list[tuple[float, float]]:
     """(position, value) of each value that is better than all before it."""
@@ -83,38 +83,40 @@ def best_so_far(
     return steps
 
 
-def best_report(trial: TrialRecord, objective: Objective) -> Report | None:
+def find_best_report(trial: TrialRecord, objective: Objective) -> Report | None:
     """The report of the trial's best epoch; None if it reported no finite value.
 
     Of a trial beyond the limits, the report of its best epoch without them.
     """
-    epoch = best_epoch(values_to_show(trial, objective), objective)
-    return None if epoch is None else trial.report_at(epoch)
+    epoch = find_best_epoch(select_values(trial, objective), objective)
+    return None if epoch is None else trial.find_report(epoch)
 
 
-def best_record(trial: TrialRecord, objective: Objective) -> CheckpointRecord | None:
+def find_best_checkpoint(trial: TrialRecord, objective: Objective) -> CheckpointRecord | None:
     """The checkpoint of the best epoch that has one, else the newest; None if it kept none."""
     kept = {record.epoch: record for record in trial.checkpoints}
     if not kept:
         return None
-    epoch = curve_of(values_to_show(trial, objective), objective).best_of(kept)
+    epoch = build_curve(select_values(trial, objective), objective).choose_epoch(kept)
     return kept[max(kept) if epoch is None else epoch]
 
 
-def ranked(
+def rank_trials(
     trials: Iterable[TrialRecord], objective: Objective, *, scope: str = "best"
 ) -> list[tuple[float, TrialRecord]]:
     """(score, trial) of usable trials, best first, then by id. Raises UsageError."""
     check("scope", scope, SCOPES)
     usable = [trial for trial in trials if trial.status != FAILED]
-    scores = ((score_of(trial, objective, scope=scope), trial) for trial in usable)
-    return best_first([(value, trial) for value, trial in scores if value is not None], objective)
+    scores = ((score_trial(trial, objective, scope=scope), trial) for trial in usable)
+    return sort_best_first(
+        [(value, trial) for value, trial in scores if value is not None], objective
+    )
 
 
-def best_first(
+def sort_best_first(
     scored: Iterable[tuple[float, TrialRecord]], objective: Objective
 ) -> list[tuple[float, TrialRecord]]:
-    """(score, trial) in the order of `ranked`."""
+    """(score, trial) in the order of `rank_trials`."""
     sign = objective.sign
     return sorted(scored, key=lambda pair: (sign * pair[0], int(pair[1].trial_id)))
 
@@ -122,25 +124,25 @@ def best_first(
 def check(what: str, value: str, choices: Sequence[str]) -> None:
     """Raise UsageError, with the nearest and all choices, for a value that is not in `known`."""
     if value not in choices:
-        raise UsageError(str(unknown(what, what, value, choices)))
+        raise UsageError(str(build_unknown_fault(what, what, value, choices)))
 
 
-def points_of(
+def compute_points(
     trials: Iterable[TrialRecord], objective: Objective
 ) -> list[tuple[Point, TrialRecord]]:
     """(point, trial) of each trial at its best epoch by the first goal, if it keeps the limits."""
     names = {goal.metric for goal in objective.goals}
-    reports = ((best_report(trial, objective), trial) for trial in trials)
+    reports = ((find_best_report(trial, objective), trial) for trial in trials)
     return [
-        (objective.losses(report.metrics), trial)
+        (objective.compute_losses(report.metrics), trial)
         for report, trial in reports
         if report
         and names <= report.metrics.keys()
-        and objective.counts(report.epoch, report.metrics)
+        and objective.can_be_best(report.epoch, report.metrics)
     ]
 
 
-def front_of(points: Iterable[tuple[Point, TrialRecord]]) -> list[tuple[Point, TrialRecord]]:
+def find_front(points: Iterable[tuple[Point, TrialRecord]]) -> list[tuple[Point, TrialRecord]]:
     """Those that no other is as good as in every goal, the best by the first goal first.
 
     Of equal points it has the first alone.

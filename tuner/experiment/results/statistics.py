@@ -16,7 +16,7 @@ from math import comb, exp, fsum, hypot, sqrt
 from statistics import NormalDist
 from typing import Any
 
-from tuner.wording import aligned, number, printable
+from tuner.wording import clean_text, format_number, format_rows
 
 LEVEL = 0.95  # of every interval
 VALIDATION = "validation"  # in experiment.json
@@ -59,7 +59,7 @@ class Mean:
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
-def mean_of(
+def compute_mean(
     values: Sequence[float], *, level: float = (1 + LEVEL) / 2, least_sd: float = 0.0
 ) -> Mean:
     """The mean of `values`, at least one, all finite.
@@ -80,7 +80,7 @@ def mean_of(
     return Mean(n, mean, sd, error, mean - reach, mean + reach)
 
 
-def differences_from_best(
+def compute_differences(
     others: Sequence[Mapping[int, float]], best: Mapping[int, float]
 ) -> list[Mean | None]:
     """The differences of each of `others` from `best`, paired by key; None without a shared key.
@@ -96,7 +96,7 @@ def differences_from_best(
     resolution = min((b - a for values in ordered for a, b in pairwise(values)), default=0.0)
     least_sd = resolution / sqrt(6)  # of rounding to it
     pairs = [[values[key] - best[key] for key in values if key in best] for values in others]
-    return [mean_of(pair, level=level, least_sd=least_sd) if pair else None for pair in pairs]
+    return [compute_mean(pair, level=level, least_sd=least_sd) if pair else None for pair in pairs]
 
 
 def wilson(share: float, n: int, *, among: int = 1, level: float = LEVEL) -> tuple[float, float]:
@@ -141,18 +141,20 @@ class Accuracy:
     @property
     def note(self) -> str:
         """The baseline in words, or an empty text."""
-        return "" if self.baseline is None else f"baseline {number(self.baseline)}"
+        return "" if self.baseline is None else f"baseline {format_number(self.baseline)}"
 
     @property
     def warning(self) -> str:
         """That it does not beat the baseline, as a sentence; else an empty text."""
         if self.beats_baseline is not False:
             return ""
-        low, high = map(number, self.interval)
+        low, high = map(format_number, self.interval)
         best = f", counted as the best of {self.among} trials" if self.among > 1 else ""
         return (
-            f"{self.metric} {number(self.value)} does not beat the baseline beyond chance: always "
-            f"naming the largest class gives {number(self.baseline)}, and the 95 % interval over "
+            f"{self.metric} {format_number(self.value)} does not beat the baseline beyond chance: "
+            "always "
+            f"naming the largest class gives {format_number(self.baseline)}, and the 95 % interval "
+            "over "
             f"{self.images:,} images is {low} to {high}{best}."
         )
 
@@ -171,10 +173,11 @@ class Accuracy:
         """That it is no better than the default config, as a sentence; else an empty text."""
         if self.default is None or self.gain is None or self.gain[0] > 0:
             return ""
-        low, high = map(number, self.gain)
-        default = f"the default config (trial 00000, {number(self.default.value)})"
+        low, high = map(format_number, self.gain)
+        default = f"the default config (trial 00000, {format_number(self.default.value)})"
         return (
-            f"{self.metric} {number(self.value)} is no better than {default} beyond chance: the "
+            f"{self.metric} {format_number(self.value)} is no better than {default} beyond chance: "
+            "the "
             f"95 % interval of the difference over {self.images:,} images is {low} to {high}."
         )
 
@@ -190,19 +193,19 @@ class Accuracy:
         return shown
 
 
-def accuracy_of(
+def build_accuracy(
     metric: str, metrics: Mapping[str, Any], images: object, *, among: int = 1
 ) -> Accuracy | None:
     """The accuracy `metric`, or None if it or the images are unknown. images: untrusted."""
     counted: Mapping[str, Any] = images if isinstance(images, Mapping) else {}
-    value = _share(metrics.get(metric))
+    value = _parse_share(metrics.get(metric))
     count = counted.get("images")
     if value is None or type(count) is not int or count < 1:
         return None
-    return Accuracy(metric, value, count, _share(counted.get("baseline")), max(among, 1))
+    return Accuracy(metric, value, count, _parse_share(counted.get("baseline")), max(among, 1))
 
 
-def interval_on_new_images(
+def estimate_interval(
     metric: str, estimate: float, images: object, *, level: float = LEVEL
 ) -> tuple[float, float] | None:
     """The interval in which the metric of further images lies, by its estimate on `images` images.
@@ -226,32 +229,32 @@ def interval_on_new_images(
     return estimate / reach, estimate * reach
 
 
-def trials_chosen_from(counts: Mapping[str, int]) -> int:
+def count_candidates(counts: Mapping[str, int]) -> int:
     """How many trials the best one is the best of, by `Results.counts`."""
     return sum(counts.values()) - counts.get("failed", 0)
 
 
-def measured_accuracy(measured: Mapping[str, Any] | None) -> Accuracy | None:
-    return accuracy_of("test_accuracy", measured or {}, measured)
+def build_test_accuracy(measured: Mapping[str, Any] | None) -> Accuracy | None:
+    return build_accuracy("test_accuracy", measured or {}, measured)
 
 
-def with_interval(measured: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def describe_test(measured: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """What `evaluate` has measured, with what follows from it for --json."""
-    accuracy = measured_accuracy(measured)
-    macro = macro_recall(measured)
+    accuracy = build_test_accuracy(measured)
+    macro = compute_macro_recall(measured)
     if not measured or not accuracy:
         return measured
     uneven = {} if macro is None else {"macro_recall": macro}
     return {**measured, **accuracy.as_dict(), **uneven}
 
 
-def warnings_of(*accuracies: Accuracy | None) -> Iterator[str]:
+def collect_warnings(*accuracies: Accuracy | None) -> Iterator[str]:
     """The sentences on those that do not beat their baseline, or the default config."""
     known = [accuracy for accuracy in accuracies if accuracy]
     yield from filter(None, (text for each in known for text in (each.warning, each.no_gain)))
 
 
-def _share(value: object) -> float | None:
+def _parse_share(value: object) -> float | None:
     """`value` if it is a number from 0 to 1; experiment.json may be someone else's."""
     return value if isinstance(value, int | float) and 0 <= value <= 1 else None
 
@@ -276,7 +279,7 @@ class ClassRecall:
         return wilson(self.recall, self.images)
 
 
-def confusion_in(measured: Mapping[str, Any] | None) -> tuple[list[str], list[list[int]]] | None:
+def read_confusion(measured: Mapping[str, Any] | None) -> tuple[list[str], list[list[int]]] | None:
     """(names, matrix) of a record, which may be someone else's; None if it has no valid one."""
     match (measured or {}).get(CONFUSION):
         case {"classes": list(names), "matrix": list(matrix)} if len(names) == len(matrix):
@@ -286,9 +289,9 @@ def confusion_in(measured: Mapping[str, Any] | None) -> tuple[list[str], list[li
     return None
 
 
-def class_recalls(measured: Mapping[str, Any] | None) -> list[ClassRecall]:
+def compute_class_recalls(measured: Mapping[str, Any] | None) -> list[ClassRecall]:
     """Of each class with images in the record, the least recall first."""
-    if (confusion := confusion_in(measured)) is None:
+    if (confusion := read_confusion(measured)) is None:
         return []
     names, matrix = confusion
     rows = []
@@ -300,12 +303,12 @@ def class_recalls(measured: Mapping[str, Any] | None) -> list[ClassRecall]:
     return sorted(rows, key=lambda row: row.recall)
 
 
-def macro_recall(measured: Mapping[str, Any] | None) -> float | None:
+def compute_macro_recall(measured: Mapping[str, Any] | None) -> float | None:
     """The mean of the recalls of a record's classes, or None where these are even or unknown.
 
     The accuracy of uneven classes is nearly that of the largest ones.
     """
-    rows = class_recalls(measured)
+    rows = compute_class_recalls(measured)
     sizes = [row.images for row in rows]
     if len(rows) < 2 or max(sizes) <= UNEVEN * min(sizes):
         return None
@@ -315,24 +318,24 @@ def macro_recall(measured: Mapping[str, Any] | None) -> float | None:
 CLASS_HEAD = ["class", "recall", "95 % interval", "images", "most frequent mistake"]
 
 
-def class_table(measured: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
+def build_class_table(measured: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
     """The recall of each class with its interval as rows of text, the least recall first."""
     return [
         (
-            printable(row.name),
+            clean_text(row.name),
             f"{row.recall:.2f}",
             "{:.2f} to {:.2f}".format(*row.interval),
             f"{row.images:,}",
-            f"{row.mistaken:,} taken for {printable(row.other)}" if row.mistaken else "",
+            f"{row.mistaken:,} taken for {clean_text(row.other)}" if row.mistaken else "",
         )
-        for row in class_recalls(measured)
+        for row in compute_class_recalls(measured)
     ]
 
 
-def class_lines(measured: Mapping[str, Any] | None) -> Iterator[str]:
+def format_class_recalls(measured: Mapping[str, Any] | None) -> Iterator[str]:
     """The recall of each class as aligned text, the least recall first."""
-    rows = class_table(measured)
-    yield from aligned(
+    rows = build_class_table(measured)
+    yield from format_rows(
         [
             (name, recall, f"({interval})", f"of {images}", mistaken)
             for name, recall, interval, images, mistaken in rows[:_SHOWN]
@@ -342,7 +345,7 @@ def class_lines(measured: Mapping[str, Any] | None) -> Iterator[str]:
         yield f"and {len(rows) - _SHOWN} classes with a greater recall"
 
 
-def doubtful_pairs(measured: Mapping[str, Any] | None) -> list[tuple[str, int]]:
+def count_doubtful_pairs(measured: Mapping[str, Any] | None) -> list[tuple[str, int]]:
     """("label / likelier class", how many labels of a record are doubtful so), the most first.
 
     Empty where the heads that judge are seldom sure of another class than the label: they rather

@@ -12,33 +12,33 @@ import pandas as pd
 
 from tuner.errors import UsageError
 from tuner.experiment.files import write_file
-from tuner.experiment.results.selection import best_report
+from tuner.experiment.results.selection import find_best_report
 from tuner.experiment.trials import TrialRecord
-from tuner.spec.plain_values import flat, is_number
+from tuner.spec.plain_values import flatten, is_number
 from tuner.spec.sections import Objective
-from tuner.wording import no_formula
+from tuner.wording import escape_formula
 
 _LARGEST_INTEGER = 2**63  # of pandas
 
 
-def trials_frame(
+def build_trials_frame(
     trials: Iterable[TrialRecord], objective: Objective, *, seed: int | None = None
 ) -> pd.DataFrame:
     """One row a trial; the columns are those of `Results.dataframe`. seed: the experiment's."""
-    rows = [_trial_row(trial, objective, seed) for trial in trials]
+    rows = [_build_trial_row(trial, objective, seed) for trial in trials]
     first = ("trial_id", "status", "seed")
     last = ("best_epoch", "epochs", "started", "duration_s", "error", "message")
-    groups = {name: _columns(rows, f"{name}/") for name in ("config", "last", "best")}
+    groups = {name: _list_columns(rows, f"{name}/") for name in ("config", "last", "best")}
     columns = [*first, *groups["config"], *groups["last"], *groups["best"], *last]
     frame = pd.DataFrame(rows, columns=columns)
     for name in groups["config"]:
-        frame[name] = _config_column([row.get(name, pd.NA) for row in rows])
+        frame[name] = _build_config_column([row.get(name, pd.NA) for row in rows])
     frame["best_epoch"] = frame["best_epoch"].astype("Int64")
     frame["started"] = pd.to_datetime(frame["started"], unit="s", utc=True)
     return frame
 
 
-def reports_frame(trials: Iterable[TrialRecord]) -> pd.DataFrame:
+def build_reports_frame(trials: Iterable[TrialRecord]) -> pd.DataFrame:
     """One row a report: trial_id, epoch, time (UTC) and every metric, in journal order by trial."""
     rows = [
         {"trial_id": trial.trial_id, "epoch": report.epoch, "time": report.time} | report.metrics
@@ -70,22 +70,24 @@ def write_table(frame: pd.DataFrame, path: Path | str) -> Path:
         write_file(path, lambda partial: frame.to_parquet(partial, index=False))
         return path
     texts = frame.select_dtypes(exclude=["number", "bool", "datetimetz"]).columns
-    frame = frame.assign(**{n: frame[n].map(no_formula) for n in texts}).rename(columns=no_formula)
+    frame = frame.assign(**{n: frame[n].map(escape_formula) for n in texts}).rename(
+        columns=escape_formula
+    )
     write_file(path, lambda partial: frame.to_csv(partial, index=False))
     return path
 
 
-def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> dict[str, Any]:
+def _build_trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> dict[str, Any]:
     last: dict[str, float] = {}
     for report in trial.results:
         last |= report.metrics
-    best = best_report(trial, objective)
-    has_best = best is not None and objective.counts(best.epoch, best.metrics)
+    best = find_best_report(trial, objective)
+    has_best = best is not None and objective.can_be_best(best.epoch, best.metrics)
     return {
         "trial_id": trial.trial_id,
         "status": trial.status,
-        "seed": trial.trained_with(seed),
-        **{f"config/{name}": value for name, value in flat(trial.config).items()},
+        "seed": trial.find_seed(seed),
+        **{f"config/{name}": value for name, value in flatten(trial.config).items()},
         **{f"last/{name}": value for name, value in last.items()},
         # Missing where they do not count: the columns stay, and a sort has them last
         **{f"best/{n}": v if has_best else nan for n, v in (best.metrics if best else {}).items()},
@@ -98,7 +100,7 @@ def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> di
     }
 
 
-def _config_column(values: list[Any]) -> pd.Series:
+def _build_config_column(values: list[Any]) -> pd.Series:
     """A column in which whole numbers stay so, and None is a value; pd.NA: it is missing."""
     present = [value for value in values if value is not pd.NA]
     is_whole = all(type(value) is int and abs(value) < _LARGEST_INTEGER for value in present)
@@ -110,6 +112,6 @@ def _config_column(values: list[Any]) -> pd.Series:
     return pd.Series(values, dtype="Float64" if is_plain_number else object)
 
 
-def _columns(rows: Iterable[Mapping[str, Any]], prefix: str) -> list[str]:
+def _list_columns(rows: Iterable[Mapping[str, Any]], prefix: str) -> list[str]:
     """The columns with `prefix`, in the order in which the rows first have them."""
     return list(dict.fromkeys(name for row in rows for name in row if name.startswith(prefix)))

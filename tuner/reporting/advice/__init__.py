@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tuner.reporting.advice.curves import curve_findings
-from tuner.reporting.advice.domains import space_findings
+from tuner.reporting.advice.curves import check_curves
+from tuner.reporting.advice.domains import check_space
 from tuner.reporting.advice.finding import SEVERITIES, Finding
-from tuner.reporting.advice.images import image_findings
-from tuner.reporting.advice.isolation import answer
-from tuner.reporting.advice.leaders import leader_findings
+from tuner.reporting.advice.images import check_images
+from tuner.reporting.advice.isolation import compare_values
+from tuner.reporting.advice.leaders import check_leaders
 from tuner.reporting.advice.record import SearchRecord
-from tuner.reporting.advice.spending import spending_findings
+from tuner.reporting.advice.spending import check_spending
 
 if TYPE_CHECKING:
     from tuner.experiment.results.results import Results
@@ -24,7 +24,7 @@ class Advice(list[Finding]):
     def __repr__(self) -> str:
         if not self:
             return "Nothing to advise: no finding is beyond chance."
-        return "\n\n".join(finding.as_text() for finding in self)
+        return "\n\n".join(finding.format_text() for finding in self)
 
 
 def advise(search: Results | SearchRecord, *, ask: Sequence[str] = ()) -> Advice:
@@ -34,21 +34,21 @@ def advise(search: Results | SearchRecord, *, ask: Sequence[str] = ()) -> Advice
     for these. Raises UsageError for a hyperparameter that is not searched. A confirmation gets no
     advice on its space, which is a list of leaders, or on its rungs.
     """
-    record = search if isinstance(search, SearchRecord) else SearchRecord.of(search)
-    answers = [answer(record, name) for name in ask]
-    findings = [*curve_findings(record), *leader_findings(record)]
+    record = search if isinstance(search, SearchRecord) else SearchRecord.build(search)
+    answers = [compare_values(record, name) for name in ask]
+    findings = [*check_curves(record), *check_leaders(record)]
     if not record.spec.confirms:
-        findings += [*spending_findings(record), *space_findings(record)]
+        findings += [*check_spending(record), *check_space(record)]
     if record.has_own_images:
         findings = [finding for finding in findings if finding.kind != "few_trials"]
-    ordered = [*_most_urgent_first(image_findings(record)), *_most_urgent_first(findings)]
+    ordered = [*_sort_by_urgency(check_images(record)), *_sort_by_urgency(findings)]
     return Advice([*answers, *ordered])
 
 
-def _most_urgent_first(findings: Iterable[Finding]) -> list[Finding]:
+def _sort_by_urgency(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def advice_json(findings: Sequence[Finding]) -> dict[str, Any]:
+def describe_findings(findings: Sequence[Finding]) -> dict[str, Any]:
     """The document of `advise --json`."""
     return {"findings": [finding.as_dict() for finding in findings]}

@@ -11,11 +11,11 @@ from math import ceil, inf, sqrt
 import numpy as np
 
 from tuner.experiment.events import COMPLETED
-from tuner.experiment.results.statistics import mean_of
+from tuner.experiment.results.statistics import compute_mean
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.advice.finding import Finding
 from tuner.reporting.advice.record import SearchRecord
-from tuner.wording import number
+from tuner.wording import format_number
 
 _FEWEST = 3  # whole trials
 _MOST = 10  # leading whole trials
@@ -49,13 +49,13 @@ class Curve:
         """From the first epoch to the best one."""
         return self.cost[min(self.cost)] - self.so_far[max(self.so_far)]
 
-    def at(self, epoch: float) -> float:
+    def find_best(self, epoch: float) -> float:
         """The best cost up to an epoch."""
         return self.so_far[max(e for e in self.so_far if e <= max(epoch, min(self.so_far)))]
 
 
-def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
-    cost = dict(record.curve(trial))
+def _build_curve(record: SearchRecord, trial: TrialRecord) -> Curve:
+    cost = dict(record.list_costs(trial))
     values = np.array(list(cost.values()))
     half = values[len(values) // 2 :]
     bends = np.abs(np.diff(half, 2)) if len(half) > 2 else np.zeros(1)
@@ -64,7 +64,7 @@ def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
     return Curve(trial, cost, so_far, noise)
 
 
-def curve_findings(record: SearchRecord) -> Iterator[Finding]:
+def check_curves(record: SearchRecord) -> Iterator[Finding]:
     """The findings on the curves of the leading third of the whole trials, 3 to 10; on noise.
 
     None on means over folds.
@@ -72,19 +72,19 @@ def curve_findings(record: SearchRecord) -> Iterator[Finding]:
     if record.has_folds:
         return
     trials = [record.trials[n] for n in record.order_N]
-    ended = [t for t in trials if t.status == COMPLETED and len(record.curve(t)) > 1]
+    ended = [t for t in trials if t.status == COMPLETED and len(record.list_costs(t)) > 1]
     length = record.spec.epochs or max((t.last_epoch for t in ended), default=0)
     whole = [t for t in ended if t.last_epoch >= length]
     count = min(max(ceil(len(whole) / 3), _FEWEST), _MOST)
-    leading = [_curve(record, trial) for trial in whole[:count]]
+    leading = [_build_curve(record, trial) for trial in whole[:count]]
     if len(leading) >= _FEWEST and length >= _SHORTEST:
-        overfit = list(_overfitting(record, length, leading))
-        yield from overfit or _improving(record, length, leading)
-        yield from () if overfit else _flat(record, length, leading)
-    yield from _noisy(record, length)
+        overfit = list(_check_overfitting(record, length, leading))
+        yield from overfit or _check_improvement(record, length, leading)
+        yield from () if overfit else _check_plateau(record, length, leading)
+    yield from _check_noise(record, length)
 
 
-def _noisy(record: SearchRecord, length: int) -> Iterator[Finding]:
+def _check_noise(record: SearchRecord, length: int) -> Iterator[Finding]:
     """Whether the objective jumps from epoch to epoch more than the best trials differ.
 
     Those are ten that trained a third of the length; they differ by the sd of their means over the
@@ -93,14 +93,16 @@ def _noisy(record: SearchRecord, length: int) -> Iterator[Finding]:
     from scipy.special import chdtri
 
     shortest = max(length // 3, 2 * _SHORTEST)
-    trials = [record.trials[n] for n in record.leaders(1.0, 1)]
-    curves = [_curve(record, t) for t in trials if len(record.curve(t)) >= shortest][:_MOST]
+    trials = [record.trials[n] for n in record.list_leaders(1.0, 1)]
+    curves = [_build_curve(record, t) for t in trials if len(record.list_costs(t)) >= shortest][
+        :_MOST
+    ]
     if len(curves) < _FEWEST:
         return
     last = min(max(curve.cost) for curve in curves)
     n = len(curves)
     halves = [[c for e, c in each.cost.items() if last / 2 < e <= last] for each in curves]
-    means = mean_of([float(np.mean(half)) for half in halves])
+    means = compute_mean([float(np.mean(half)) for half in halves])
     noise = sqrt(sum(curve.noise**2 for curve in curves) / n)
     least = _RISE * float(np.median([curve.improvement for curve in curves]))
     sd = means.sd or inf
@@ -116,34 +118,38 @@ def _noisy(record: SearchRecord, length: int) -> Iterator[Finding]:
     yield Finding(
         "noisy_steps",
         "medium",
-        f"{name} jumps by {number(noise)} (sd) from epoch to epoch, {noise / sd:.1f} times "
+        f"{name} jumps by {format_number(noise)} (sd) from epoch to epoch, {noise / sd:.1f} times "
         f"({low:.1f} to {high:.1f}) what the means of the best {n} trials differ by.",
         "The best epoch wins by chance: "
         + (f"{setting} smooths it." if smooths else "let the mean of several seeds decide."),
-        record.like(f"training.{setting}") if smooths else f"tuner confirm {record.name} --top {n}",
+        record.format_run_command(f"training.{setting}")
+        if smooths
+        else f"tuner confirm {record.name} --top {n}",
         {"noise": noise, "between": sd, "n": n, "interval": [low, high]},
     )
 
 
-def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
+def _check_improvement(
+    record: SearchRecord, length: int, curves: Sequence[Curve]
+) -> Iterator[Finding]:
     """Whether twice the epochs would gain much.
 
     The next doubling gains what the last one did, less by the ratio of the last one to the one
     before. Silent where the learning rate falls to its end: such a curve improves at every length.
     """
-    rates = [[rate for _, rate in curve.trial.values("lr")] for curve in curves]
+    rates = [[rate for _, rate in curve.trial.list_values("lr")] for curve in curves]
     if any(len(each) > 1 and each[-1] < _ANNEALED * each[len(each) // 2] for each in rates):
         return
     gains = []
     shares = []
     for curve in curves:
-        last = curve.at(length / 2) - curve.at(length)
-        before = curve.at(length / 4) - curve.at(length / 2)
+        last = curve.find_best(length / 2) - curve.find_best(length)
+        before = curve.find_best(length / 4) - curve.find_best(length / 2)
         ratio = min(last / before, 1.0) if before > 0 else 1.0
         gains.append(last * ratio)
         shares.append(last * ratio / curve.improvement if curve.improvement > 0 else 0.0)
-    gain = mean_of(gains)
-    of_all = mean_of(shares)
+    gain = compute_mean(gains)
+    of_all = compute_mean(shares)
     noise = float(np.median([curve.noise for curve in curves]))
     low = gain.low or 0.0
     high = gain.high or 0.0
@@ -153,27 +159,27 @@ def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> It
         "max_t_short",
         "high" if of_all.low > 2 * _GAIN else "medium",
         f"The leading {len(curves)} whole trials still improve at epoch {length}: twice as long "
-        f"would gain {number(gain.mean)} of {record.objective.metric} by forecast "
-        f"({number(low)} to {number(high)}).",
+        f"would gain {format_number(gain.mean)} of {record.objective.metric} by forecast "
+        f"({format_number(low)} to {format_number(high)}).",
         "They are cut off before they are good; longer trials may also rank differently.",
         f"tuner resume {record.name} scheduler.max_t={2 * length}"
         if record.spec.scheduler
-        else record.like(*_length_settings(record, 2 * length)),
+        else record.format_run_command(*_list_length_settings(record, 2 * length)),
         {"n": len(curves), "max_t": length, "expected_gain": gain.mean, "interval": [low, high]}
         | {"share_of_improvement": of_all.mean},
     )
 
 
-def _flat(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
+def _check_plateau(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
     """Whether all leading trials stop improving in the first half; silent where noise hides it."""
     ends = []
     for curve in curves:
         slack = max(_FLAT * curve.improvement, 3 * curve.noise)
         if slack > _RISE * curve.improvement:
             return
-        best = curve.at(length)
+        best = curve.find_best(length)
         ends.append(next(epoch for epoch, cost in curve.so_far.items() if cost <= best + slack))
-    shorter = _shortened(record, ceil(1.25 * max(ends)), length)
+    shorter = _find_least_length(record, ceil(1.25 * max(ends)), length)
     spent = sum(trial.last_epoch for trial in record.history.trials.values())
     saved = sum(max(0, t.last_epoch - shorter) for t in record.history.trials.values())
     if max(ends) > length / 2 or shorter >= 0.7 * length:
@@ -184,12 +190,12 @@ def _flat(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterato
         f"The leading {len(curves)} whole trials reach their best, up to {100 * _FLAT:.0f} % or "
         f"noise, by epoch {max(ends)} of {length} (median {np.median(ends):g}).",
         f"With {shorter} epochs this search would have trained {100 * saved / spent:.0f} % fewer.",
-        record.like(*_length_settings(record, shorter)),
+        record.format_run_command(*_list_length_settings(record, shorter)),
         {"n": len(curves), "max_t": length, "best_by": max(ends), "saved_epochs": saved},
     )
 
 
-def _length_settings(record: SearchRecord, epochs: int) -> list[str]:
+def _list_length_settings(record: SearchRecord, epochs: int) -> list[str]:
     scheduler = record.spec.scheduler
     if scheduler is None:
         return [f"training.epochs={epochs}"]
@@ -199,20 +205,22 @@ def _length_settings(record: SearchRecord, epochs: int) -> list[str]:
     return settings
 
 
-def _shortened(record: SearchRecord, epochs: int, length: int) -> int:
+def _find_least_length(record: SearchRecord, epochs: int, length: int) -> int:
     """The least length from `epochs` on that the search can have; at most its `length`."""
     least = max(epochs, record.spec.objective.from_epoch or 1)
-    return next((n for n in range(least, length) if record.accepts({"epochs": n})), length)
+    return next((n for n in range(least, length) if record.can_train({"epochs": n})), length)
 
 
-def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
+def _check_overfitting(
+    record: SearchRecord, length: int, curves: Sequence[Curve]
+) -> Iterator[Finding]:
     """Whether the objective gets worse again while the training loss falls."""
     metric = record.objective.metric
     twin = "train_loss"
     rises = []
     best_epochs = []
     for curve in curves:
-        train = dict(curve.trial.values(twin))
+        train = dict(curve.trial.list_values(twin))
         best = min(curve.cost, key=lambda epoch: curve.cost[epoch])
         tail = [cost for epoch, cost in curve.cost.items() if epoch > 0.9 * length]
         if best not in train or length not in train or train[length] >= train[best]:
@@ -220,7 +228,7 @@ def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> 
         lost = float(np.mean(tail)) - curve.cost[best] - 2 * curve.noise
         rises.append(lost / curve.improvement if curve.improvement > 0 else 0.0)
         best_epochs.append(best)
-    rise = mean_of(rises)
+    rise = compute_mean(rises)
     median = ceil(float(np.median(best_epochs)))
     if rise.low is None or rise.low < _RISE or median > 0.75 * length:
         return
@@ -228,7 +236,7 @@ def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> 
     present = [n for n in (*searched, *record.spec.training) if any(r in n for r in _REGULARISERS)]
     regularisers = ", ".join(sorted(present)) or "none"
     lacks = record.spec.ships and "weight_decay" not in present
-    shorter = _shortened(record, median, length)
+    shorter = _find_least_length(record, median, length)
     setting = "search.space.weight_decay=loguniform(1e-5, 0.1)"
     yield Finding(
         "overfitting",
@@ -237,7 +245,9 @@ def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> 
         f"and then loses {100 * rise.mean:.0f} % of what it had gained "
         f"({100 * rise.low:.0f} % to {100 * (rise.high or rise.mean):.0f} %), while {twin} falls.",
         f"They overfit; regularisers of this search: {regularisers}.",
-        record.like(*([setting] if lacks else _length_settings(record, shorter))),
+        record.format_run_command(
+            *([setting] if lacks else _list_length_settings(record, shorter))
+        ),
         {"n": len(curves), "best_epoch": median, "rise": rise.mean}
         | {"interval": [rise.low, rise.high], "regularisers": sorted(present)},
     )

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from tuner.experiment.results.statistics import wilson
-from tuner.reporting.advice.finding import Finding, Severity, share
+from tuner.reporting.advice.finding import Finding, Severity, format_share
 from tuner.reporting.advice.record import Mask, SearchRecord
-from tuner.spec.space.constraints import name_text
-from tuner.spec.space.domains import Choice, literal
+from tuner.spec.space.constraints import format_name
+from tuner.spec.space.domains import Choice, format_literal
 from tuner.spec.space.encoding import Array
 
 _ALPHA = 0.01  # chance of a rule where trials diverge anywhere
@@ -23,11 +23,11 @@ _EXPLAINED = 0.5  # share of the diverged trials that lie inside
 _WORTH = 7.0  # gain in log likelihood for which a rule has a second comparison
 
 
-def divergence_findings(record: SearchRecord) -> Iterator[Finding]:
+def check_divergence(record: SearchRecord) -> Iterator[Finding]:
     """The rule, if it holds for most trials that diverged, and for few others."""
     bad = int(record.diverged_N.sum())
     n = len(record.trials)
-    rule = rule_of(record) if bad >= _FEWEST and n >= _FEWEST_TRIALS else None
+    rule = find_rule(record) if bad >= _FEWEST and n >= _FEWEST_TRIALS else None
     if rule is None:
         return
     text, holds_N = rule
@@ -40,28 +40,32 @@ def divergence_findings(record: SearchRecord) -> Iterator[Finding]:
     yield Finding(
         "diverged",
         severity,
-        f"{bad} of {n} trials ({share(low, high)}) failed or diverged: {hits} of the {inside} with "
-        f"{text} ({share(low_inside, high_inside)}), {bad - hits} of the other {n - inside}.",
+        f"{bad} of {n} trials ({format_share(low, high)}) failed or diverged: {hits} of the "
+        f"{inside} with "
+        f"{text} ({format_share(low_inside, high_inside)}), {bad - hits} of the other "
+        f"{n - inside}.",
         "Those configs cost time and teach little: leave them out.",
-        record.like(f"search.forbid={literal([*record.spec.search.forbid, text])}"),
+        record.format_run_command(
+            f"search.forbid={format_literal([*record.spec.search.forbid, text])}"
+        ),
         {"diverged": bad, "n": n, "interval": [low, high], "rule": text}
         | {"inside": inside, "hits": hits, "interval_inside": [low_inside, high_inside]},
     )
 
 
-def rule_of(record: SearchRecord) -> tuple[str, Mask] | None:
+def find_rule(record: SearchRecord) -> tuple[str, Mask] | None:
     """The comparison, or two, that separate diverged trials best; None if none does beyond chance.
 
     The chance of a rule is that of its likelihood ratio, times the number of rules.
     """
-    masks = comparisons(record)
+    masks = list_comparisons(record)
     bad_N = record.diverged_N.astype(float)
     if not masks:
         return None
     texts = [*masks]
     holds_MN = np.array([*masks.values()], dtype=float)
-    gain_M = _gain(holds_MN @ bad_N, holds_MN.sum(axis=1), bad_N)
-    gain_MM = _gain((holds_MN * bad_N) @ holds_MN.T, holds_MN @ holds_MN.T, bad_N)
+    gain_M = _compute_gain(holds_MN @ bad_N, holds_MN.sum(axis=1), bad_N)
+    gain_MM = _compute_gain((holds_MN * bad_N) @ holds_MN.T, holds_MN @ holds_MN.T, bad_N)
     chosen = [int(gain_M.argmax())]
     gain = float(gain_M[chosen[0]])
     if gain_MM.max() > gain + _WORTH:
@@ -72,29 +76,31 @@ def rule_of(record: SearchRecord) -> tuple[str, Mask] | None:
     return " and ".join(texts[m] for m in chosen), np.asarray(holds_MN[chosen].all(axis=0))
 
 
-def comparisons(record: SearchRecord) -> dict[str, Mask]:
+def list_comparisons(record: SearchRecord) -> dict[str, Mask]:
     """The comparisons of hyperparameters with some of their values, each with where it holds.
 
     Numbers are compared with their quantiles, to two digits.
     """
     masks: dict[str, Mask] = {}
     for d, column in record.searched:
-        values = record.values_of(column)
-        name = name_text(column.path)
+        values = record.list_values(column)
+        name = format_name(column.path)
         if isinstance(column.domain, Choice):
             plain = [v for v in column.domain.values if not isinstance(v, dict)]
-            masks |= {f"{name} == {literal(v)}": np.array([x == v for x in values]) for v in plain}
+            masks |= {
+                f"{name} == {format_literal(v)}": np.array([x == v for x in values]) for v in plain
+            }
         if not column.categories:
             numbers_N = np.array([np.nan if v is None else float(v) for v in values])
             u = record.u_ND[~np.isnan(record.u_ND[:, d]), d]
             for quantile in np.quantile(u, np.linspace(0.1, 0.9, 17)):
-                bound = float(f"{column.domain.at(float(quantile)):.2g}")
+                bound = float(f"{column.domain.compute_value(float(quantile)):.2g}")
                 masks |= {f"{name} > {bound:g}": numbers_N > bound}
                 masks |= {f"{name} <= {bound:g}": numbers_N <= bound}
     return masks
 
 
-def _gain(hits: Array, inside: Array, bad_N: Array) -> Array:
+def _compute_gain(hits: Array, inside: Array, bad_N: Array) -> Array:
     """The gain in log likelihood of two shares, inside and outside of a rule, over one share.
 
     0 for rules inside of which trials diverge more rarely.
@@ -102,10 +108,10 @@ def _gain(hits: Array, inside: Array, bad_N: Array) -> Array:
     bad = float(bad_N.sum())
     n = len(bad_N)
 
-    def likelihood(k: Array, n: Array) -> Array:
+    def compute_log_likelihood(k: Array, n: Array) -> Array:
         p = np.clip(k / np.maximum(n, 1), 1e-12, 1 - 1e-12)
         return np.asarray(k * np.log(p) + (n - k) * np.log(1 - p))
 
-    both = likelihood(hits, inside) + likelihood(bad - hits, n - inside)
-    gain = both - likelihood(np.array(bad), np.array(n))
+    both = compute_log_likelihood(hits, inside) + compute_log_likelihood(bad - hits, n - inside)
+    gain = both - compute_log_likelihood(np.array(bad), np.array(n))
     return np.where(hits * (n - inside) > (bad - hits) * inside, gain, 0.0)

@@ -10,17 +10,22 @@ from math import ceil, floor, log10
 
 import numpy as np
 
-from tuner.experiment.results.refinement import narrowed
+from tuner.experiment.results.refinement import narrow_space
 from tuner.experiment.results.statistics import wilson
-from tuner.reporting.advice.divergence import divergence_findings
-from tuner.reporting.advice.effects import Effects, effects_of, normal_scores, terms
-from tuner.reporting.advice.finding import Finding, share
+from tuner.reporting.advice.divergence import check_divergence
+from tuner.reporting.advice.effects import (
+    Effects,
+    build_terms,
+    compute_normal_scores,
+    estimate_effects,
+)
+from tuner.reporting.advice.finding import Finding, format_share
 from tuner.reporting.advice.record import SearchRecord
-from tuner.spec.plain_values import flat
-from tuner.spec.space.domains import Choice, Domain, Numeric, Value, decimal, literal
+from tuner.spec.plain_values import flatten
+from tuner.spec.space.domains import Choice, Domain, Numeric, Value, format_literal, round_float
 from tuner.spec.space.encoding import Column
-from tuner.spec.space.spaces import space_text
-from tuner.wording import number
+from tuner.spec.space.spaces import format_space
+from tuner.wording import format_number
 
 FEWEST = 40  # trials, below which nothing is said of a domain
 _LEADING = 0.25, 10  # share of the trials, and how many at least
@@ -40,27 +45,29 @@ _USELESS = 0.2  # partial R^2
 _NO_EFFECT = 0.05  # p-value
 
 
-def space_findings(record: SearchRecord) -> Iterator[Finding]:
+def check_space(record: SearchRecord) -> Iterator[Finding]:
     """The findings on the space; of few trials, how many are needed.
 
     The trials of a search that learns are no sample of its space: then only edges count.
     """
-    divergence = list(divergence_findings(record))
+    divergence = list(check_divergence(record))
     yield from divergence
     if len(record.trials) < FEWEST:
-        yield _too_few(record, len(record.trials), FEWEST, "where good values lie")
+        yield _suggest_more_trials(record, len(record.trials), FEWEST, "where good values lie")
         return
     for d, column in record.searched:
-        yield from _edge(record, d, column)
+        yield from _check_edge(record, d, column)
     if record.spec.search.learns:
         return
-    wasted = [finding for d, column in record.searched for finding in _wasted(record, d, column)]
+    wasted = [
+        finding for d, column in record.searched for finding in _check_waste(record, d, column)
+    ]
     yield from wasted
     if not divergence and not wasted:  # these hide the effects of the others
-        yield from _effect_findings(record, effects_of(record))
+        yield from _check_effects(record, estimate_effects(record))
 
 
-def _too_few(record: SearchRecord, n: int, needed: int, what: str) -> Finding:
+def _suggest_more_trials(record: SearchRecord, n: int, needed: int, what: str) -> Finding:
     return Finding(
         "few_trials",
         "open",
@@ -71,7 +78,7 @@ def _too_few(record: SearchRecord, n: int, needed: int, what: str) -> Finding:
     )
 
 
-def _edge(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
+def _check_edge(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
     """Whether the best quarter of the trials pile up at an end of a domain.
 
     Trials drawn at random: a binomial test of how many lie in that half of the domain; that they
@@ -80,7 +87,7 @@ def _edge(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
     """
     from scipy.special import bdtrc
 
-    u = record.u_ND[record.leaders(*_LEADING), d]
+    u = record.u_ND[record.list_leaders(*_LEADING), d]
     u = u[~np.isnan(u)]
     if column.categories or not len(u):
         return
@@ -90,10 +97,10 @@ def _edge(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
     width = _END if learns else 0.5
     hits = int((u < width).sum())
     n = len(u)
-    domain = extended(column.domain, side)
+    domain = extend_domain(column.domain, side)
     low, high = wilson(hits / n, n)
     p = float(bdtrc(hits - 1, n, width)) if hits else 1.0
-    bound = number(column.domain.at(0.0 if side == "lower" else 1.0))
+    bound = format_number(column.domain.compute_value(0.0 if side == "lower" else 1.0))
     at_end = 1.0
     fitted = ""
     if (
@@ -104,7 +111,7 @@ def _edge(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
         return
     if not learns:
         is_near = u.min() <= _NEAR * np.ptp(u) or column.centres_C is not None
-        at_end = _share_at_end(record, d, side) if is_near else 0.0
+        at_end = _estimate_end_share(record, d, side) if is_near else 0.0
         fitted = f", and the best fitted value is its end in {100 * at_end:.0f} % of resamples"
     if at_end < _MOST_AT_END or not _is_legal(record, column.path, domain):
         return
@@ -112,19 +119,19 @@ def _edge(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
         "edge",
         "high",
         f"{hits} of the best {n} trials have {column.path} in the {side} {100 * width:.0f} % of "
-        f"its domain, which ends at {bound} ({share(low, high)}){fitted}.",
+        f"its domain, which ends at {bound} ({format_share(low, high)}){fitted}.",
         f"The best value probably lies beyond {bound}: extend that side.",
-        record.like(f"search.space.{column.path}={domain}"),
+        record.format_run_command(f"search.space.{column.path}={domain}"),
         {"hyperparameter": column.path, "side": side, "hits": hits, "n": n, "p": p}
         | {"interval": [low, high], "optimum_at_end": at_end, "domain": str(domain)},
     )
 
 
-def _share_at_end(record: SearchRecord, d: int, side: str) -> float:
+def _estimate_end_share(record: SearchRecord, d: int, side: str) -> float:
     """Of resamples of the better half of the trials, the share with the fitted best at that end."""
-    half = record.leaders(0.5, 20)
-    y_N = normal_scores(record.cost_N[half])
-    others = [terms(c, record.u_ND[half, e]) for e, c in record.searched if e != d]
+    half = record.list_leaders(0.5, 20)
+    y_N = compute_normal_scores(record.cost_N[half])
+    others = [build_terms(c, record.u_ND[half, e]) for e, c in record.searched if e != d]
     centred_N = np.nan_to_num(record.u_ND[half, d], nan=0.5) - 0.5
     x_NC = np.column_stack([centred_N, centred_N**2, np.ones(len(half)), *others])
     grid = np.linspace(-0.5, 0.5, 21)
@@ -138,7 +145,7 @@ def _share_at_end(record: SearchRecord, d: int, side: str) -> float:
     return float(np.mean(ends > 0.44))
 
 
-def extended(domain: Domain, side: str) -> Domain | None:
+def extend_domain(domain: Domain, side: str) -> Domain | None:
     """The domain with one side further out, to two digits; None where it ends.
 
     A range grows by half its width, an ordered choice by one value. Numbers of one sign keep it,
@@ -146,7 +153,7 @@ def extended(domain: Domain, side: str) -> Domain | None:
     """
     is_lower = side == "lower"
     if isinstance(domain, Choice):
-        return _extended_choice(domain, is_lower=is_lower)
+        return _extend_choice(domain, is_lower=is_lower)
     assert isinstance(domain, Numeric)
     end = domain.first if is_lower else domain.last
     reach = (domain.last - domain.first) / (-2 if is_lower else 2)
@@ -154,16 +161,16 @@ def extended(domain: Domain, side: str) -> Domain | None:
         factor = max((domain.last / domain.first) ** 0.5, 2.0)
         further = end / factor if is_lower else end * factor
     else:
-        further = _bounded(end, end + reach, domain.first, domain.last)
+        further = _clip_extension(end, end + reach, domain.first, domain.last)
     if further == end:
         return None
     if domain.step is not None:
-        further = _towards(end, further, domain.step)
+        further = _round_to_step(end, further, domain.step)
         further = round(further) if domain.integer else further
     elif domain.log:
         further = float(f"{further:.2g}")
     else:
-        further = _rounded(end, further)
+        further = _round_to_digits(end, further)
     if further == end:
         return None
     if is_lower:
@@ -173,57 +180,57 @@ def extended(domain: Domain, side: str) -> Domain | None:
     return replace(domain, upper=further, prior=None)
 
 
-def _extended_choice(domain: Choice, *, is_lower: bool) -> Choice | None:
+def _extend_choice(domain: Choice, *, is_lower: bool) -> Choice | None:
     values = domain.values
     end, neighbour = values[:2] if is_lower else values[:-3:-1]
     further = end * end / neighbour if end * neighbour > 0 else 2 * end - neighbour
-    further = _bounded(end, further, min(values), max(values))
+    further = _clip_extension(end, further, min(values), max(values))
     if all(isinstance(value, int) for value in values):
-        further = round(_towards(end, further, 1))
+        further = round(_round_to_step(end, further, 1))
     elif further != end:
-        further = _rounded(end, further)
+        further = _round_to_digits(end, further)
     if further == end:
         return None
     return Choice((further, *values) if is_lower else (*values, further))
 
 
-def _bounded(end: float, further: float, least: float, most: float) -> float:
+def _clip_extension(end: float, further: float, least: float, most: float) -> float:
     """`further`, beyond an end of the numbers from `least` to `most`, where it may be legal."""
     if (least >= 0 or most <= 0) and further * end <= 0:
         return end / 2
     return min(further, 1 - (1 - most) / 4) if least >= 0 and most <= 1 else further
 
 
-def _towards(end: float, further: float, step: float) -> float:
+def _round_to_step(end: float, further: float, step: float) -> float:
     """`further`, rounded towards `end` to a multiple of `step`."""
     to = floor if further > end else ceil
-    return decimal(to(decimal(further / step)) * step)
+    return round_float(to(round_float(further / step)) * step)
 
 
-def _rounded(end: float, further: float) -> float:
+def _round_to_digits(end: float, further: float) -> float:
     """`further` to two digits of its distance from `end` or, if that is less, from 0."""
     size = min(abs(further), abs(further - end))
-    return decimal(round(further, 1 - floor(log10(size))))
+    return round_float(round(further, 1 - floor(log10(size))))
 
 
 def _is_legal(record: SearchRecord, path: str, domain: Domain) -> bool:
-    for value in domain.extremes():
+    for value in domain.list_extremes():
         changed: Value = value
         for name in reversed(path.split(".")):
             changed = {name: changed}
-        if not record.accepts(changed):
+        if not record.can_train(changed):
             return False
     return True
 
 
-def _wasted(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
+def _check_waste(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
     """Whether most of a domain is hopeless, while the best trials lie in a small part of it.
 
     The best quarter count, except outliers. Hopeless are trials that diverged, or whose cost is
     among the worst tenth of the range of the others, as at chance. A hyperparameter that matters
     most has its best trials in a small part, too, but few hopeless ones.
     """
-    leaders = [n for n in record.leaders(*_LEADING) if not np.isnan(record.u_ND[n, d])]
+    leaders = [n for n in record.list_leaders(*_LEADING) if not np.isnan(record.u_ND[n, d])]
     if column.centres_C is not None or len(leaders) < _LEADING[1]:
         return
     first, last = np.quantile(record.u_ND[leaders, d], [_TRIMMED, 1 - _TRIMMED])
@@ -239,8 +246,10 @@ def _wasted(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
     if kept > 1 - _WASTED or outside == 0 or wilson(bad / outside, outside)[0] < _MOST_HOPELESS:
         return
     configs = [record.trials[n].config for n in leaders]
-    domain = flat(space_text(narrowed(record.spec.search.space, configs)), ".")[column.path]
-    low, high = (number(column.domain.at(float(end))) for end in (first, last))
+    domain = flatten(format_space(narrow_space(record.spec.search.space, configs)), ".")[
+        column.path
+    ]
+    low, high = (format_number(column.domain.compute_value(float(end))) for end in (first, last))
     yield Finding(
         "wasted",
         "medium",
@@ -248,16 +257,18 @@ def _wasted(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
         f"(all but {100 * _TRIMMED:.0f} % at each end); of the {outside} trials in the other "
         f"{100 * (1 - kept):.0f} % of its domain {bad} are hopeless.",
         "A narrower domain spends the trials where the good ones are.",
-        record.like(f"search.space.{column.path}={domain}"),
+        record.format_run_command(f"search.space.{column.path}={domain}"),
         {"hyperparameter": column.path, "wasted": 1 - kept, "outside": outside, "hopeless": bad}
         | {"n": len(record.trials), "best": k, "domain": domain},
     )
 
 
-def _effect_findings(record: SearchRecord, effects: Effects) -> Iterator[Finding]:
+def _check_effects(record: SearchRecord, effects: Effects) -> Iterator[Finding]:
     """The first pair that matters only together; without one, useless hyperparameters."""
     if not effects.singles and record.searched:
-        yield _too_few(record, effects.n, effects.needed, "what each hyperparameter does")
+        yield _suggest_more_trials(
+            record, effects.n, effects.needed, "what each hyperparameter does"
+        )
     for pair in effects.pairs:
         a, b = pair.names
         alone = min((e for e in effects.singles if e.names[0] in pair.names), key=lambda e: -e.p)
@@ -272,7 +283,7 @@ def _effect_findings(record: SearchRecord, effects: Effects) -> Iterator[Finding
                 {"hyperparameters": [a, b], "share": pair.share, "p": pair.p, "n": effects.n},
             )
             return
-    best = flat(record.trials[int(record.order_N[0])].config, ".")
+    best = flatten(record.trials[int(record.order_N[0])].config, ".")
     for effect in effects.singles if effects.total >= _EXPLAINED else ():
         name = effect.names[0]
         value = best.get(effect.names[0])
@@ -282,9 +293,9 @@ def _effect_findings(record: SearchRecord, effects: Effects) -> Iterator[Finding
             "useless",
             "low",
             f"{name} explains {100 * effect.share:.0f} % of the differences that remain between "
-            f"{effects.n} trials ({share(0, effect.high)}).",
+            f"{effects.n} trials ({format_share(0, effect.high)}).",
             "Fixed at the value of the best trial, it leaves the trials to the others.",
-            record.like(f"search.space.{name}={literal(value)}"),
+            record.format_run_command(f"search.space.{name}={format_literal(value)}"),
             {"hyperparameter": name, "share": effect.share, "n": effects.n}
             | {"interval": [0.0, effect.high]},
         )

@@ -48,34 +48,34 @@ class Effects:
     pairs: tuple[Effect, ...] = ()
 
 
-def effects_of(record: SearchRecord, trials: Sequence[int] | None = None) -> Effects:
+def estimate_effects(record: SearchRecord, trials: Sequence[int] | None = None) -> Effects:
     """The effects among the trials of these numbers (None: all)."""
     chosen = np.arange(len(record.trials)) if trials is None else np.array(trials, dtype=np.int64)
     chosen = chosen[~np.isnan(record.u_ND[chosen]).all(axis=1)]
-    blocks = {c.path: terms(c, record.u_ND[chosen, d]) for d, c in record.searched}
+    blocks = {c.path: build_terms(c, record.u_ND[chosen, d]) for d, c in record.searched}
     blocks = {name: block_NC for name, block_NC in blocks.items() if block_NC.shape[1]}
     columns = sum(block_NC.shape[1] for block_NC in blocks.values())
     n = len(chosen)
     needed = 1 + columns + SPARE
     if n < needed or not blocks:
         return Effects(n, needed)
-    y_N = normal_scores(record.cost_N[chosen])
+    y_N = compute_normal_scores(record.cost_N[chosen])
     spare = n - 1 - columns
     level = _LEVEL / len(blocks)
-    full = _residual([*blocks.values()], y_N)
+    full = _compute_residual([*blocks.values()], y_N)
     singles = []
     pairs = []
     for name, block_NC in blocks.items():
-        without = _residual([b_NC for other, b_NC in blocks.items() if other != name], y_N)
-        singles.append(_effect((name,), without, full, block_NC.shape[1], spare, level))
+        without = _compute_residual([b_NC for other, b_NC in blocks.items() if other != name], y_N)
+        singles.append(_estimate_effect((name,), without, full, block_NC.shape[1], spare, level))
     for (a, a_NC), (b, b_NC) in combinations(blocks.items(), 2):
-        product = _residual([*blocks.values(), a_NC[:, :1] * b_NC[:, :1]], y_N)
-        pairs.append(_effect((a, b), full, product, 1, spare - 1, level))
-    total = 1 - (full / spare) / (_residual([], y_N) / (n - 1))
+        product = _compute_residual([*blocks.values(), a_NC[:, :1] * b_NC[:, :1]], y_N)
+        pairs.append(_estimate_effect((a, b), full, product, 1, spare - 1, level))
+    total = 1 - (full / spare) / (_compute_residual([], y_N) / (n - 1))
     return Effects(n, needed, total, tuple(singles), tuple(pairs))
 
 
-def terms(column: Column, u_N: Array) -> Array:
+def build_terms(column: Column, u_N: Array) -> Array:
     """The terms of a hyperparameter, N x C, without those that are constant."""
     if column.categories:
         cells_N = np.floor(np.nan_to_num(u_N) * column.categories)
@@ -86,26 +86,26 @@ def terms(column: Column, u_N: Array) -> Array:
     return np.asarray(block_NC[:, np.ptp(block_NC, axis=0) > 0])
 
 
-def ranks(x_N: Array) -> Array:
+def rank_values(x_N: Array) -> Array:
     """The ranks from 1 on; equals share their mean."""
     _, inverse, counts = np.unique(x_N, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse])
 
 
-def normal_scores(cost_N: Array) -> Array:
+def compute_normal_scores(cost_N: Array) -> Array:
     """The quantiles of a normal distribution at the ranks of the costs (Blom's)."""
     from scipy.special import ndtri
 
-    return np.asarray(ndtri((ranks(cost_N) - 0.375) / (len(cost_N) + 0.25)))
+    return np.asarray(ndtri((rank_values(cost_N) - 0.375) / (len(cost_N) + 0.25)))
 
 
-def _residual(blocks: Sequence[Array], y_N: Array) -> float:
+def _compute_residual(blocks: Sequence[Array], y_N: Array) -> float:
     """The sum of the squared residuals of least squares with an intercept."""
     x_NC = np.column_stack([np.ones(len(y_N)), *blocks])
     return float(((y_N - x_NC @ np.linalg.lstsq(x_NC, y_N, rcond=None)[0]) ** 2).sum())
 
 
-def _effect(
+def _estimate_effect(
     names: tuple[str, ...], without: float, full: float, terms: int, spare: int, level: float
 ) -> Effect:
     """The effect of `terms` terms that lower the sum of squares from `without` to `full`."""

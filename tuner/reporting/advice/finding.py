@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from tuner.wording import printable
+from tuner.wording import clean_text
 
 Severity = Literal["high", "medium", "low", "open"]  # open: too few trials to decide
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # most urgent first
@@ -33,16 +33,16 @@ class Finding:
         kept = {"kind": self.kind, "severity": self.severity}
         return {**kept, "evidence": evidence, "action": {"command": self.command}}
 
-    def as_text(self) -> str:
+    def format_text(self) -> str:
         """As lines of a terminal."""
         lines = (f"{self.severity}: {self.seen}", f"  {self.meaning}", f"  $ {self.command}")
-        return "\n".join(map(printable, lines))
+        return "\n".join(map(clean_text, lines))
 
 
-def share(low: float, high: float) -> str:
+def format_share(low: float, high: float) -> str:
     """An interval of shares, in percent.
 
-    >>> share(0.123, 0.5)
+    >>> format_share(0.123, 0.5)
     '12 % to 50 %'
     """
     return f"{100 * low:.0f} % to {100 * high:.0f} %"

@@ -11,15 +11,15 @@ from math import sqrt
 
 from tuner.experiment.results.statistics import (
     LEARNING_CURVE,
-    doubtful_pairs,
-    macro_recall,
-    measured_accuracy,
+    build_test_accuracy,
+    compute_macro_recall,
+    count_doubtful_pairs,
     wilson,
 )
-from tuner.reporting.advice.finding import Finding, share
+from tuner.reporting.advice.finding import Finding, format_share
 from tuner.reporting.advice.record import SearchRecord
-from tuner.spec.declaration import declaration_of
-from tuner.wording import number, some_of
+from tuner.spec.declaration import load_declaration
+from tuner.wording import format_number, summarize_names
 
 _FEW = 0.01
 _MANY = 0.05  # copies, of the images of validation and test
@@ -35,18 +35,18 @@ _SHOWN = 6  # pairs of classes
 _SAVED = 0.1  # of the errors, which are worth twice the images
 
 
-def image_findings(record: SearchRecord) -> Iterator[Finding]:
+def check_images(record: SearchRecord) -> Iterator[Finding]:
     """The findings on the images, in the order of what they usually save."""
     if record.has_own_images:
-        yield from _pretrained(record)
-    yield from _copied(record)
+        yield from _check_pretraining(record)
+    yield from _check_copies(record)
     if record.has_own_images:
-        yield from _mislabelled(record)
-        yield from _uneven(record)
-        yield from _few(record)
+        yield from _check_labels(record)
+        yield from _check_class_balance(record)
+        yield from _check_image_count(record)
 
 
-def _pretrained(record: SearchRecord) -> Iterator[Finding]:
+def _check_pretraining(record: SearchRecord) -> Iterator[Finding]:
     """Whether no network begins with pretrained weights, or sees fewer pixels than is usual."""
     training = record.spec.training
     space = record.spec.search.space
@@ -59,23 +59,23 @@ def _pretrained(record: SearchRecord) -> Iterator[Finding]:
                 "medium",
                 f"The images have {size} px a side; pretrained networks have mostly seen {_SIZE}.",
                 f"More pixels often save errors, for {(_SIZE / size) ** 2:.1f} times the time.",
-                record.like(f"training.image_size={_SIZE}"),
+                record.format_run_command(f"training.image_size={_SIZE}"),
                 {"image_size": size},
             )
     elif size > _TINY:
-        is_source = dataset.partition(":")[0] in declaration_of(record.spec.trainable).schemes
+        is_source = dataset.partition(":")[0] in load_declaration(record.spec.trainable).schemes
         anew = f"tuner run {shlex.quote(dataset)} {shlex.join(_WEIGHTS)}"
         yield Finding(
             "random_weights",
             "high",
             "Every network of this search began with random weights.",
             "Pretrained weights save about a third of the errors on most photos.",
-            anew if is_source else record.like(*_WEIGHTS),
+            anew if is_source else record.format_run_command(*_WEIGHTS),
             {},
         )
 
 
-def _copied(record: SearchRecord) -> Iterator[Finding]:
+def _check_copies(record: SearchRecord) -> Iterator[Finding]:
     """Whether many images of the validation and test splits are copies of images elsewhere."""
     counted = record.validation or {}
     copies = int(counted.get("copies", 0))
@@ -88,7 +88,8 @@ def _copied(record: SearchRecord) -> Iterator[Finding]:
     yield Finding(
         "copies",
         "high" if low > _MANY else "medium",
-        f"{copies:,} of {n:,} images of the validation and test splits ({share(low, high)}) are "
+        f"{copies:,} of {n:,} images of the validation and test splits ({format_share(low, high)}) "
+        "are "
         "exact copies of images of another split.",
         "Accuracies on them show memory: keep one of each, and search anew.",
         find if source == "folder" else f"tuner run --like {record.name} --dry-run",
@@ -96,11 +97,11 @@ def _copied(record: SearchRecord) -> Iterator[Finding]:
     )
 
 
-def _mislabelled(record: SearchRecord) -> Iterator[Finding]:
+def _check_labels(record: SearchRecord) -> Iterator[Finding]:
     """The classes of labels that are probably wrong."""
-    pairs = dict(doubtful_pairs(record.test))
+    pairs = dict(count_doubtful_pairs(record.test))
     if pairs:
-        shown = some_of([f"{pair}: {count}" for pair, count in pairs.items()], _SHOWN)
+        shown = summarize_names([f"{pair}: {count}" for pair, count in pairs.items()], _SHOWN)
         yield Finding(
             "doubtful_labels",
             "medium",
@@ -111,31 +112,32 @@ def _mislabelled(record: SearchRecord) -> Iterator[Finding]:
         )
 
 
-def _uneven(record: SearchRecord) -> Iterator[Finding]:
+def _check_class_balance(record: SearchRecord) -> Iterator[Finding]:
     """Whether the accuracy hides that the small ones of uneven classes are seldom right."""
-    accuracy = measured_accuracy(record.test)
-    recall = macro_recall(record.test)
+    accuracy = build_test_accuracy(record.test)
+    recall = compute_macro_recall(record.test)
     is_balanced = record.objective.metric == "val_balanced_accuracy"
     if accuracy is None or recall is None or recall >= accuracy.interval[0] or is_balanced:
         return
-    low, high = map(number, accuracy.interval)
+    low, high = map(format_number, accuracy.interval)
     # Of heads on frozen features a weighted loss gave no higher mean recall
     is_head_alone = record.spec.training.get("train_layers") == "head"
     yield Finding(
         "uneven_classes",
         "medium",
-        f"The classes are uneven: test_accuracy is {number(accuracy.value)} ({low} to {high}), and "
-        f"the mean recall of the classes {number(recall)}.",
+        f"The classes are uneven: test_accuracy is {format_number(accuracy.value)} ({low} to "
+        f"{high}), and "
+        f"the mean recall of the classes {format_number(recall)}.",
         "The large classes decide. If all count alike, add images to the small ones"
         + ("." if is_head_alone else ", or weigh all alike."),
         f"tuner evaluate {record.name}"
         if is_head_alone
-        else record.like("warm_start=null", *_BALANCED),
+        else record.format_run_command("warm_start=null", *_BALANCED),
         {"accuracy": accuracy.value, "interval": [*accuracy.interval], "macro_recall": recall},
     )
 
 
-def _few(record: SearchRecord) -> Iterator[Finding]:
+def _check_image_count(record: SearchRecord) -> Iterator[Finding]:
     """Whether twice the images would save many errors, by a power law through the learning curve.
 
     See Hestness et al. 2017, "Deep Learning Scaling is Predictable, Empirically". A line of least
@@ -156,7 +158,8 @@ def _few(record: SearchRecord) -> Iterator[Finding]:
             "few_images",
             "medium",
             f"Heads fitted to {n // 4:,} images get {100 * first:.0f} % of the others wrong, those "
-            f"fitted to {n:,} get {100 * last:.0f} %; the last doubling gets {share(low, high)} "
+            f"fitted to {n:,} get {100 * last:.0f} %; the last doubling gets "
+            f"{format_share(low, high)} "
             "more of them right.",
             f"Twice as many images would save about {100 * saved:.0f} % of the errors.",
             f"tuner run --like {record.name}",

@@ -16,12 +16,12 @@ from math import ceil
 
 import numpy as np
 
-from tuner.errors import UsageError, unknown
+from tuner.errors import UsageError, build_unknown_fault
 from tuner.reporting.advice.finding import Finding
 from tuner.reporting.advice.record import SearchRecord
-from tuner.spec.space.domains import Choice, Numeric, literal
+from tuner.spec.space.domains import Choice, Numeric, format_literal
 from tuner.spec.space.encoding import Array, Column
-from tuner.wording import joined, number
+from tuner.wording import format_number, join_names
 
 _BINS = 4
 _FEWEST = 5  # trials of a value
@@ -46,41 +46,45 @@ class Level:
     behind_interval: tuple[float, float]
 
 
-def answer(record: SearchRecord, name: str) -> Finding:
+def compare_values(record: SearchRecord, name: str) -> Finding:
     """What the search says of a hyperparameter: a finding of the kind "isolation".
 
     Raises UsageError for a name that is not searched.
     """
     searched = {column.path: (d, column) for d, column in record.searched}
     if name not in searched:
-        raise UsageError(str(unknown("--ask", "searched hyperparameter", name, [*searched])))
+        raise UsageError(
+            str(build_unknown_fault("--ask", "searched hyperparameter", name, [*searched]))
+        )
     column = searched[name][1]
-    costs = {v: cost for v, cost in _costs(record, *searched[name]).items() if len(cost) >= _FEWEST}
+    costs = {
+        v: cost for v, cost in _group_costs(record, *searched[name]).items() if len(cost) >= _FEWEST
+    }
     if len(costs) < 2:
         few = f"Fewer than two values of {name} have {_FEWEST} trials."
         command = f"tuner resume {record.name} --add-samples {4 * _BINS * _FEWEST}"
         n = {"hyperparameter": name, "n": len(record.trials)}
         return Finding("isolation", "open", few, "More trials decide.", command, n)
-    levels = isolated(record, costs)
+    levels = estimate_levels(record, costs)
     best = min(levels, key=lambda level: level.behind)
     tied = [level for level in levels if level is not best and level.behind_interval[0] <= 0]
     shown = "; ".join(
-        f"{level.value}: {number(level.expected_best)} "
-        f"({' to '.join(map(number, level.interval))}, n {level.n})"
+        f"{level.value}: {format_number(level.expected_best)} "
+        f"({' to '.join(map(format_number, level.interval))}, n {level.n})"
         for level in levels
     )
-    names = joined([level.value for level in (best, *tied)])
+    names = join_names([level.value for level in (best, *tied)])
     return Finding(
         "isolation",
         "open" if tied else "low",
         f"Expected best {record.objective.metric} by {name}, over all else: {shown}.",
         f"{names} cannot be told apart." if tied else f"{names} is best, beyond chance.",
-        _next(record, column, best, tied),
+        _suggest_command(record, column, best, tied),
         {"hyperparameter": name, "levels": [asdict(level) for level in levels]},
     )
 
 
-def _costs(record: SearchRecord, d: int, column: Column) -> dict[str, Array]:
+def _group_costs(record: SearchRecord, d: int, column: Column) -> dict[str, Array]:
     """The costs of the trials at each value of a choice, or in each quarter of a number's."""
     finite = np.isfinite(record.cost_N)
     cost_N = np.where(finite, record.cost_N, record.cost_N[finite].max(initial=0.0))
@@ -88,14 +92,16 @@ def _costs(record: SearchRecord, d: int, column: Column) -> dict[str, Array]:
     if isinstance(column.domain, Choice):
         values = column.domain.values
         cell_N = u_N * len(column.domain.values)
-        return {literal(v): cost_N[np.floor(cell_N) == k] for k, v in enumerate(values)}
+        return {format_literal(v): cost_N[np.floor(cell_N) == k] for k, v in enumerate(values)}
     cuts = np.unique(np.nanquantile(u_N, np.linspace(0, 1, _BINS + 1)))
     cuts[-1] = np.nextafter(cuts[-1], 2.0)
     domain = column.domain
     assert isinstance(domain, Numeric)
     costs = {}
     for low, high in pairwise(cuts):
-        first, last = (float(f"{domain.at(float(u)):.3g}") for u in (low, min(high, 1.0)))
+        first, last = (
+            float(f"{domain.compute_value(float(u)):.3g}") for u in (low, min(high, 1.0))
+        )
         if domain.integer:
             first = int(first)
             last = int(last) + 1
@@ -104,14 +110,14 @@ def _costs(record: SearchRecord, d: int, column: Column) -> dict[str, Array]:
     return costs
 
 
-def isolated(record: SearchRecord, costs: Mapping[str, Array]) -> list[Level]:
+def estimate_levels(record: SearchRecord, costs: Mapping[str, Array]) -> list[Level]:
     """The levels of groups of costs, in their order."""
     m = min(map(len, costs.values()))
     rng = np.random.default_rng(0)
     means = []
     draws = []
     for cost in map(np.sort, costs.values()):
-        weights = expected_best_weights(len(cost), m)
+        weights = compute_best_weights(len(cost), m)
         rows_B = np.sort(rng.integers(len(cost), size=(_RESAMPLES, len(cost))), axis=1)
         means.append(float(cost @ weights))
         draws.append(cost[rows_B] @ weights)
@@ -128,24 +134,26 @@ def isolated(record: SearchRecord, costs: Mapping[str, Array]) -> list[Level]:
     return levels
 
 
-def expected_best_weights(n: int, m: int) -> Array:
+def compute_best_weights(n: int, m: int) -> Array:
     """The weights of n sorted values in the mean of the best of m of them, drawn with replacement.
 
-    >>> expected_best_weights(2, 1).tolist(), expected_best_weights(2, 2).tolist()
+    >>> compute_best_weights(2, 1).tolist(), compute_best_weights(2, 2).tolist()
     ([0.5, 0.5], [0.75, 0.25])
     """
     above = ((n - np.arange(n + 1)) / n) ** m
     return np.asarray(above[:-1] - above[1:])
 
 
-def _next(record: SearchRecord, column: Column, best: Level, tied: Sequence[Level]) -> str:
+def _suggest_command(
+    record: SearchRecord, column: Column, best: Level, tied: Sequence[Level]
+) -> str:
     """The search of the levels that are tied, with the trials that should tell them apart."""
     setting = f"search.space.{column.path}="
     if not tied:
-        return record.like(f"{setting}{best.value}")
+        return record.format_run_command(f"{setting}{best.value}")
     factors = [((t.behind_interval[1] - t.behind) / max(t.behind, 1e-300)) ** 2 for t in tied]
     factor = min(max(*factors, 1.0), _MOST)
     count = ceil(factor * sum(level.n for level in (best, *tied)))
     values = ", ".join(level.value for level in (best, *tied))
     domain = f"choice([{values}])" if isinstance(column.domain, Choice) else column.domain
-    return f"{record.like(f'{setting}{domain}')} --num-samples {count}"
+    return f"{record.format_run_command(f'{setting}{domain}')} --num-samples {count}"

@@ -9,16 +9,16 @@ from math import ceil, sqrt
 import numpy as np
 
 from tuner.experiment.events import COMPLETED
-from tuner.experiment.results.confirmation import without_seed
+from tuner.experiment.results.confirmation import drop_seed
 from tuner.experiment.results.statistics import (
-    accuracy_of,
-    differences_from_best,
-    mean_of,
+    build_accuracy,
+    compute_differences,
+    compute_mean,
 )
-from tuner.reporting.advice.effects import effects_of
+from tuner.reporting.advice.effects import estimate_effects
 from tuner.reporting.advice.finding import Finding
 from tuner.reporting.advice.record import SearchRecord
-from tuner.wording import number
+from tuner.wording import format_number
 
 _LEADING = 5  # trials whose differences count
 _EXPLAINED = 0.3  # R^2 of the better half, below which its differences count as noise
@@ -32,27 +32,29 @@ _FINEST = 1e-3  # difference between accuracies that is worth images
 _POWER = 1.96 + 0.84  # quantiles of a test at 5 % with a power of 80 %
 
 
-def seeds_needed(sd: float, difference: float) -> int:
+def count_needed_seeds(sd: float, difference: float) -> int:
     """How many seeds of each of two configs show a difference, at 5 % with a power of 80 %.
 
     sd: of one seed's value. At least 2.
 
-    >>> seeds_needed(0.01, 0.01), seeds_needed(0.01, 0.1)
+    >>> count_needed_seeds(0.01, 0.01), count_needed_seeds(0.01, 0.1)
     (16, 2)
     """
     return max(2, ceil(2 * (_POWER * sd / difference) ** 2))
 
 
-def leader_findings(record: SearchRecord) -> Iterator[Finding]:
+def check_leaders(record: SearchRecord) -> Iterator[Finding]:
     """The findings on the leaders."""
     if record.confirmation is not None:
         groups = [leader.values for leader in record.confirmation.leaders]
-        yield from _repeated(record, [values for values in groups if len(values) > 1], "confirmed")
-    elif groups := _by_config(record):
-        yield from _repeated(record, groups, "repeated")
+        yield from _check_ties(
+            record, [values for values in groups if len(values) > 1], "confirmed"
+        )
+    elif groups := _group_by_config(record):
+        yield from _check_ties(record, groups, "repeated")
     else:
-        yield from _unexplained(record)
-    yield from _flattered(record)
+        yield from _check_seed_noise(record)
+    yield from _check_validation_size(record)
     if (best := record.accuracy) and best.no_gain:
         yield Finding(
             "default",
@@ -74,43 +76,44 @@ def leader_findings(record: SearchRecord) -> Iterator[Finding]:
         )
 
 
-def _by_config(record: SearchRecord) -> list[dict[int, float]]:
+def _group_by_config(record: SearchRecord) -> list[dict[int, float]]:
     """seed -> value of the configs that trained with several seeds."""
     groups: defaultdict[str, dict[int, float]] = defaultdict(dict)
     for trial in record.trials:
         if trial.best is not None:
-            config = repr(sorted(without_seed(trial.config).items()))
-            seed = trial.trained_with(record.spec.seed)
+            config = repr(sorted(drop_seed(trial.config).items()))
+            seed = trial.find_seed(record.spec.seed)
             groups[config][0 if seed is None else seed] = trial.best.value
     return [values for values in groups.values() if len(values) > 1]
 
 
-def _repeated(
+def _check_ties(
     record: SearchRecord, groups: Sequence[Mapping[int, float]], how: str
 ) -> Iterator[Finding]:
     """Whether the best mean over seeds is apart from the others, and how many seeds would do."""
     if len(groups) < 2:
         return
-    ordered = sorted(groups, key=lambda v: record.objective.key(sum(v.values()) / len(v)))
+    ordered = sorted(groups, key=lambda v: record.objective.compute_loss(sum(v.values()) / len(v)))
     best, *others = ordered[:_LEADING]
-    differences = [d for d in differences_from_best(others, best) if d and d.sd is not None]
+    differences = [d for d in compute_differences(others, best) if d and d.sd is not None]
     close = sorted((d for d in differences if not d.is_settled), key=lambda d: abs(d.mean))
     if not close:
         return
     nearest = close[0]
     top = len(close) + 1
     gap = abs(close[0].mean)
-    spreads = [mean_of(list(values.values())).sd or 0.0 for values in ordered]
+    spreads = [compute_mean(list(values.values())).sd or 0.0 for values in ordered]
     sd = sqrt(sum(spread**2 for spread in spreads) / len(spreads))
-    needed = seeds_needed(sd, gap) if gap > 0 else _MOST_SEEDS + 1
+    needed = count_needed_seeds(sd, gap) if gap > 0 else _MOST_SEEDS + 1
     is_worth = needed <= _MOST_SEEDS
     interval = [nearest.low or 0.0, nearest.high or 0.0]
     yield Finding(
         "tied",
         "medium",
         f"{top} {how} configs cannot be told apart: the nearest differs from the best by "
-        f"{number(gap)} ({' to '.join(map(number, interval))}; {nearest.n} seeds), and seeds of "
-        f"one config by {number(sd)} (sd).",
+        f"{format_number(gap)} ({' to '.join(map(format_number, interval))}; {nearest.n} seeds), "
+        "and seeds of "
+        f"one config by {format_number(sd)} (sd).",
         f"{needed} seeds would show such a difference."
         if is_worth
         else f"It takes more than {_MOST_SEEDS} seeds: treat them as equal, take the cheapest.",
@@ -121,15 +124,15 @@ def _repeated(
     )
 
 
-def _unexplained(record: SearchRecord) -> Iterator[Finding]:
+def _check_seed_noise(record: SearchRecord) -> Iterator[Finding]:
     """Whether the differences within the better half look like noise of seeds.
 
     Hyperparameters that explain little of them leave noise, or effects that no quadratic has.
     """
     if record.spec.search.learns:  # its better trials are alike on purpose
         return
-    half = record.leaders(0.5, 20)
-    effects = effects_of(record, half)
+    half = record.list_leaders(0.5, 20)
+    effects = estimate_effects(record, half)
     if not effects.singles or effects.total >= _EXPLAINED:
         return
     cost_N = record.cost_N[half]
@@ -138,20 +141,21 @@ def _unexplained(record: SearchRecord) -> Iterator[Finding]:
     sd *= sqrt(1 - max(effects.total, 0.0))
     if sd <= 0:
         return
-    needed = min(seeds_needed(sd, gap) if gap > 0 else _MOST_SEEDS, _MOST_SEEDS)
+    needed = min(count_needed_seeds(sd, gap) if gap > 0 else _MOST_SEEDS, _MOST_SEEDS)
     yield Finding(
         "unconfirmed",
         "medium",
         f"The hyperparameters explain {100 * max(effects.total, 0):.0f} % of the differences "
-        f"between the better {effects.n} trials; the best six differ by {number(gap)}, and what is "
-        f"not explained by {number(sd)} (sd).",
+        f"between the better {effects.n} trials; the best six differ by {format_number(gap)}, and "
+        "what is "
+        f"not explained by {format_number(sd)} (sd).",
         f"Their order is probably chance of the seed; {needed} seeds would show such a difference.",
         f"tuner confirm {record.name} --top {_LEADING} --seeds {needed}",
         {"explained": effects.total, "n": effects.n, "gap": gap, "sd": sd, "seeds": needed},
     )
 
 
-def _flattered(record: SearchRecord) -> Iterator[Finding]:
+def _check_validation_size(record: SearchRecord) -> Iterator[Finding]:
     """Whether the validation split is too small for the differences between the leaders.
 
     The chance error of an accuracy is binomial. Its share of the variance between the ten best
@@ -163,10 +167,10 @@ def _flattered(record: SearchRecord) -> Iterator[Finding]:
         return
     if not all(0 <= value <= 1 for value in values):
         return
-    mean = mean_of(values)
+    mean = compute_mean(values)
     metrics = {"val_accuracy": values[0]}
     among = len(record.trials)
-    best = accuracy_of("val_accuracy", metrics, record.validation, among=among)
+    best = build_accuracy("val_accuracy", metrics, record.validation, among=among)
     if best is None or not 0 < mean.mean < 1 or not mean.sd:
         return
     luck = min(1.0, mean.mean * (1 - mean.mean) / best.images / mean.sd**2)
@@ -180,11 +184,13 @@ def _flattered(record: SearchRecord) -> Iterator[Finding]:
     yield Finding(
         "validation_small",
         "medium",
-        f"val_accuracy {number(values[0])} on {best.images:,} images has an interval of "
-        f"{number(low)} to {number(high)}; the best {mean.n} whole trials lie between "
-        f"{number(values[-1])} and {number(values[0])}.",
+        f"val_accuracy {format_number(values[0])} on {best.images:,} images has an interval of "
+        f"{format_number(low)} to {format_number(high)}; the best {mean.n} whole trials lie "
+        "between "
+        f"{format_number(values[-1])} and {format_number(values[0])}.",
         f"Luck is {100 * luck:.0f} % of what separates them: expect the best to drop by "
-        f"{number(drop)}. About {images:,} images show {number(max(wanted, _FINEST))}.",
+        f"{format_number(drop)}. About {images:,} images show "
+        f"{format_number(max(wanted, _FINEST))}.",
         f"tuner confirm {record.name} --top {_LEADING}",
         {"accuracy": values[0], "images": best.images, "interval": [low, high], "n": mean.n}
         | {"luck": luck, "expected_drop": drop, "images_needed": images},

@@ -18,22 +18,22 @@ from tuner.experiment.events import FAILED
 from tuner.experiment.history import History
 from tuner.experiment.results.confirmation import (
     Confirmation,
-    confirmation_of,
-    measured_test,
-    refit_of,
+    find_confirmation,
+    find_refit,
+    read_best_test,
 )
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import VALIDATION, Accuracy
 from tuner.experiment.trials import OF_CONFIGS, TrialRecord
-from tuner.reporting.experiment_text import folder_name
-from tuner.spec.declaration import declaration_of
+from tuner.reporting.experiment_text import format_experiment_name
+from tuner.spec.declaration import load_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.plain_values import flat
+from tuner.spec.plain_values import flatten
 from tuner.spec.sections import Objective
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Normal
 from tuner.spec.space.encoding import Array, Column, Encoding
-from tuner.spec.space.spaces import merged
+from tuner.spec.space.spaces import merge_config
 
 _LARGEST = 1e100  # value of the objective
 _FAR_OUT = 3  # quartile ranges beyond the quartile: Tukey's outer fence
@@ -61,19 +61,21 @@ class SearchRecord:
     test: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, results: Results) -> SearchRecord:
+    def build(cls, results: Results) -> SearchRecord:
         """The record of an experiment. Raises SpecError for a spec that cannot be read."""
         measured = sorted(results.folder.glob("trials/*/test.json"))
-        accuracies = (results.accuracy(results.best_json(trial)) for trial in results.top(1))
+        accuracies = (
+            results.compute_accuracy(results.describe_best(trial)) for trial in results.top(1)
+        )
         return cls(
-            folder_name(results.folder),
+            format_experiment_name(results.folder),
             results.spec,
             results.history,
             results.document.get(VALIDATION),
             tuple(path.parent.name for path in measured),
-            confirmation_of(results),
+            find_confirmation(results),
             next(accuracies, None),
-            measured_test(refit_of(results) or results),
+            read_best_test(find_refit(results) or results),
         )
 
     @property
@@ -102,7 +104,9 @@ class SearchRecord:
     def cost_N(self) -> Array:
         """Each trial's best value, the less the better; inf for a failed trial."""
         best = [None if trial.status == FAILED else trial.best for trial in self.trials]
-        return np.array([np.inf if each is None else self.cost(each.estimate) for each in best])
+        return np.array(
+            [np.inf if each is None else self.compute_cost(each.estimate) for each in best]
+        )
 
     @cached_property
     def order_N(self) -> NDArray[np.int64]:
@@ -122,7 +126,7 @@ class SearchRecord:
         far_out_N = np.asarray(self.cost_N > high + _FAR_OUT * (high - low))
         if self.has_folds:
             return far_out_N
-        ends = [[c for _, c in self.curve(t)] or [np.inf] for t in self.trials]
+        ends = [[c for _, c in self.list_costs(t)] or [np.inf] for t in self.trials]
         rises_N = np.array([cost[-1] > max(cost[0], middle) for cost in ends])
         return np.asarray(far_out_N | rises_N)
 
@@ -161,35 +165,35 @@ class SearchRecord:
             and len(np.unique(self.u_ND[~np.isnan(self.u_ND[:, d]), d])) > 1
         ]
 
-    def like(self, *settings: str) -> str:
+    def format_run_command(self, *settings: str) -> str:
         """The command that repeats the search with other settings, each KEY=VALUE."""
         return f"tuner run --like {self.name} {shlex.join(settings)}"
 
-    def accepts(self, values: Mapping[str, Any]) -> bool:
+    def can_train(self, values: Mapping[str, Any]) -> bool:
         """Whether the Learner that ships trains the best config with these values in it.
 
         Of other trainables nothing is known without their code, so that they accept all.
         """
         if not self.spec.ships or not self.trials:
             return True
-        best = merged(self.spec.constants, self.trials[int(self.order_N[0])].config)
-        check = declaration_of(self.spec.trainable).check
+        best = merge_config(self.spec.constants, self.trials[int(self.order_N[0])].config)
+        check = load_declaration(self.spec.trainable).check
         known = {fault.key for fault in check(best, self.spec)}
-        return all(fault.key in known for fault in check(merged(best, values), self.spec))
+        return all(fault.key in known for fault in check(merge_config(best, values), self.spec))
 
-    def values_of(self, column: Column) -> list[Any]:
+    def list_values(self, column: Column) -> list[Any]:
         """Each trial's value of a hyperparameter; None where it has none."""
-        return [flat(trial.config, ".").get(column.path) for trial in self.trials]
+        return [flatten(trial.config, ".").get(column.path) for trial in self.trials]
 
-    def cost(self, value: float) -> float:
+    def compute_cost(self, value: float) -> float:
         """A value of the objective, the less the better, within what can be subtracted."""
         return float(self.objective.sign * min(max(value, -_LARGEST), _LARGEST))
 
-    def curve(self, trial: TrialRecord) -> list[tuple[int, float]]:
+    def list_costs(self, trial: TrialRecord) -> list[tuple[int, float]]:
         """(epoch, cost) of each report of a trial."""
-        return [(e, self.cost(v)) for e, v in trial.values(self.objective.metric)]
+        return [(e, self.compute_cost(v)) for e, v in trial.list_values(self.objective.metric)]
 
-    def leaders(self, share: float, fewest: int) -> list[int]:
+    def list_leaders(self, share: float, fewest: int) -> list[int]:
         """The numbers of the best `share` of the trials, at least `fewest`, of the finite ones."""
         count = max(ceil(share * len(self.trials)), fewest)
         return [int(n) for n in self.order_N[:count] if np.isfinite(self.cost_N[n])]

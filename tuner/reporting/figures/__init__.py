@@ -9,18 +9,28 @@ from typing import Any, Literal
 from tuner.experiment.results.comparison import Comparison
 from tuner.reporting.figures.best import (
     By,
-    epochs,
-    front,
-    history,
-    leaders,
-    times,
-    volume,
+    draw_best_by_epochs,
+    draw_best_by_time,
+    draw_front,
+    draw_history,
+    draw_hypervolume,
+    draw_leaders,
 )
 from tuner.reporting.figures.data import FigureData
-from tuner.reporting.figures.figure import Figure, drawn
-from tuner.reporting.figures.hyperparameters import contours, importance, parallel, slices
-from tuner.reporting.figures.images import confusion
-from tuner.reporting.figures.stopping import beside, curves, rungs, slots
+from tuner.reporting.figures.figure import Figure, build_figure
+from tuner.reporting.figures.hyperparameters import (
+    draw_contour,
+    draw_importance,
+    draw_parallel_coordinates,
+    draw_slice,
+)
+from tuner.reporting.figures.images import draw_confusion_matrix
+from tuner.reporting.figures.stopping import (
+    draw_learning_curves,
+    draw_rung_counts,
+    draw_slots,
+    draw_trial_curve,
+)
 from tuner.reporting.importance import FEWEST
 
 Section = Literal["best", "hyperparameters", "stopping"]
@@ -36,57 +46,73 @@ def draw_section(
     by: the order of the best so far; None: all three. metric: that of the curves; None: the
     objective's.
     """
-    return [figure for figure in _figures(section, data, by, metric) if figure]
+    return [figure for figure in _draw_figures(section, data, by, metric) if figure]
 
 
 def draw_comparison(comparison: Comparison) -> list[Figure]:
     figures = [
-        drawn("epochs", "Best so far by epochs", epochs, comparison),
-        drawn("times", "Best so far by time", times, comparison, half=True),
-        drawn("leaders", "Learning curves of the best trials", leaders, comparison, half=True),
+        build_figure("epochs", "Best so far by epochs", draw_best_by_epochs, comparison),
+        build_figure("times", "Best so far by time", draw_best_by_time, comparison, half=True),
+        build_figure(
+            "leaders", "Learning curves of the best trials", draw_leaders, comparison, half=True
+        ),
     ]
     return [figure for figure in figures if figure]
 
 
 def draw_confusion(measured: Mapping[str, Any] | None) -> Figure | None:
     """The classes of a test's record; None if it has none."""
-    return drawn("confusion", "Classes taken for each other", confusion, measured)
+    return build_figure(
+        "confusion", "Classes taken for each other", draw_confusion_matrix, measured
+    )
 
 
 def draw_trial(data: FigureData, trial_id: str, metric: str | None) -> Figure:
     """The reports of a trial beside others'. metric: None for the objective's."""
-    figure = drawn("reports", "Reports", beside, data, trial_id, metric)
+    figure = build_figure("reports", "Reports", draw_trial_curve, data, trial_id, metric)
     assert figure is not None  # it says why it is empty
     return figure
 
 
-def _figures(
+def _draw_figures(
     section: Section, data: FigureData, by: By | None, metric: str | None
 ) -> Iterator[Figure | None]:
     match section:
         case "best":
-            yield drawn("history", "Best so far", history, data, by or "trial")
+            yield build_figure("history", "Best so far", draw_history, data, by or "trial")
             if by is None:
                 by_epochs = "Best so far by epochs"
-                yield drawn("history-epochs", by_epochs, history, data, "epochs", half=True)
-                yield drawn("history-time", "Best so far by time", history, data, "time", half=True)
-            yield drawn("front", "Front of the objectives", front, data, half=True)
-            yield drawn("volume", "Hypervolume of the front", volume, data, half=True)
+                yield build_figure(
+                    "history-epochs", by_epochs, draw_history, data, "epochs", half=True
+                )
+                yield build_figure(
+                    "history-time", "Best so far by time", draw_history, data, "time", half=True
+                )
+            yield build_figure("front", "Front of the objectives", draw_front, data, half=True)
+            yield build_figure(
+                "volume", "Hypervolume of the front", draw_hypervolume, data, half=True
+            )
         case "hyperparameters" if why := data.explain_lack(FEWEST):
             title = "Importance, slices and contours"
             yield Figure("hyperparameters", title, why, None, half=False)
             if not data.explain_lack():
-                yield drawn("parallel", "Parallel coordinates", parallel, data)
+                yield build_figure(
+                    "parallel", "Parallel coordinates", draw_parallel_coordinates, data
+                )
         case "hyperparameters":
-            yield drawn("importance", "Importance", importance, data)
-            yield drawn("parallel", "Parallel coordinates", parallel, data)
+            yield build_figure("importance", "Importance", draw_importance, data)
+            yield build_figure("parallel", "Parallel coordinates", draw_parallel_coordinates, data)
             names = data.names_by_importance
             for i, name in enumerate(names[:_MOST_SLICES]):
-                yield drawn(f"slice-{i}", f"Slice: {name}", slices, data, name, half=True)
+                yield build_figure(
+                    f"slice-{i}", f"Slice: {name}", draw_slice, data, name, half=True
+                )
             for i, pair in enumerate(combinations(names[:_PAIRED], 2)):
                 title = f"Contour: {' and '.join(pair)}"
-                yield drawn(f"contour-{i}", title, contours, data, pair, half=True)
+                yield build_figure(f"contour-{i}", title, draw_contour, data, pair, half=True)
         case "stopping":
-            yield drawn("curves", "Learning curves", curves, data, metric)
-            yield drawn("rungs", "Who went on at each rung", rungs, data, half=True)
-            yield drawn("slots", "Trials at a time", slots, data, half=True)
+            yield build_figure("curves", "Learning curves", draw_learning_curves, data, metric)
+            yield build_figure(
+                "rungs", "Who went on at each rung", draw_rung_counts, data, half=True
+            )
+            yield build_figure("slots", "Trials at a time", draw_slots, data, half=True)

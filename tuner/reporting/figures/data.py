@@ -19,12 +19,12 @@ from tuner.errors import SpecError
 from tuner.experiment.events import STOPPED
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import TrialRecord
-from tuner.reporting.axes import Axis, build_axes, plain
-from tuner.reporting.importance import FEWEST, Importance, importances
+from tuner.reporting.axes import Axis, build_axes, flatten_config
+from tuner.reporting.importance import FEWEST, Importance, estimate_importances
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective
-from tuner.spec.space.spaces import domains_of
-from tuner.wording import amount_of, number
+from tuner.spec.space.spaces import list_domains
+from tuner.wording import format_amount, format_number
 
 NO_TRIALS = "Nothing to show: no trial that did not fail has a value of the objective."
 NO_NAMES = "Nothing to show: all trials have the same config."
@@ -67,7 +67,7 @@ class FigureData:
     @cached_property
     def fence(self) -> float | None:
         """The value at which worse ones are drawn, or None."""
-        return fence_of([value for value, _ in self._scored], self.objective)
+        return find_fence([value for value, _ in self._scored], self.objective)
 
     @cached_property
     def outside(self) -> int:
@@ -95,14 +95,14 @@ class FigureData:
         return {
             name: axis
             for name, axis in self._all_axes.items()
-            if len(set(map(repr, self.values_of(name)))) > 1
+            if len(set(map(repr, self.list_values(name)))) > 1
         }
 
     @cached_property
     def importances(self) -> list[Importance]:
         """The greatest first; [] for fewer than 10 trials."""
-        losses = [self.objective.key(trial.value) for trial in self.ranked]
-        return importances(self.axes, [trial.config for trial in self.ranked], losses)
+        losses = [self.objective.compute_loss(trial.value) for trial in self.ranked]
+        return estimate_importances(self.axes, [trial.config for trial in self.ranked], losses)
 
     @property
     def names_by_importance(self) -> list[str]:
@@ -137,7 +137,7 @@ class FigureData:
             for rung in dict.fromkeys(rungs)
         ]
 
-    def values_of(self, name: str) -> list[Any]:
+    def list_values(self, name: str) -> list[Any]:
         """The values of a hyperparameter, best trial first."""
         return [trial.config[name] for trial in self.ranked if name in trial.config]
 
@@ -147,7 +147,7 @@ class FigureData:
         if self.fence is not None and self.outside:
             worse = "above" if self.objective.sign > 0 else "below"
             sentences.append(
-                f"{amount_of(self.outside, 'trial')} {worse} {number(self.fence)} "
+                f"{format_amount(self.outside, 'trial')} {worse} {format_number(self.fence)} "
                 f"{'is' if self.outside == 1 else 'are'} drawn at that value."
             )
         return sentences
@@ -170,18 +170,18 @@ class FigureData:
 
     @cached_property
     def _configs(self) -> dict[str, dict[str, Any]]:
-        return {trial_id: plain(trial.config) for trial_id, trial in self.trials.items()}
+        return {trial_id: flatten_config(trial.config) for trial_id, trial in self.trials.items()}
 
     @cached_property
     def _all_axes(self) -> dict[str, Axis]:
-        domains = dict(domains_of(self.spec.search.space if self.spec else {}))
+        domains = dict(list_domains(self.spec.search.space if self.spec else {}))
         return build_axes(domains, list(self._configs.values()))
 
     def _is_outside(self, value: float) -> bool:
         return self.fence is not None and self.objective.is_better(self.fence, value)
 
 
-def explain_few(count: int) -> str:
+def explain_too_few(count: int) -> str:
     """Why a figure of `count` trials, those with the hyperparameters in it, is empty; or ""."""
     if count >= FEWEST:
         return ""
@@ -197,7 +197,7 @@ def explain_selection(things: str, total: int, shown: int) -> list[str]:
     return [f"Of {total} {things} {shown} are drawn: {selection}."]
 
 
-def fence_of(values: Sequence[float], objective: Objective) -> float | None:
+def find_fence(values: Sequence[float], objective: Objective) -> float | None:
     """The value beyond which bad values are outliers, or None without outliers."""
     if len(values) < 4:
         return None
@@ -207,21 +207,21 @@ def fence_of(values: Sequence[float], objective: Objective) -> float | None:
     return objective.sign * float(fence) if costs.max() > fence else None
 
 
-def leading(items: Sequence[_T], most: int) -> list[_T]:
+def select_leading(items: Sequence[_T], most: int) -> list[_T]:
     """At most `most` of `items`, the best one first: the first half whole, the others evenly.
 
-    >>> leading(range(12), 6)
+    >>> select_leading(range(12), 6)
     [0, 1, 2, 3, 7, 11]
     """
     if len(items) <= most:
         return list(items)
-    return [*items[: most // 2], *evenly(items[most // 2 :], most - most // 2)]
+    return [*items[: most // 2], *select_evenly(items[most // 2 :], most - most // 2)]
 
 
-def evenly(items: Sequence[_T], most: int) -> list[_T]:
+def select_evenly(items: Sequence[_T], most: int) -> list[_T]:
     """At most `most` of `items`, at equal distances, the first and the last among them.
 
-    >>> evenly(range(11), 3)
+    >>> select_evenly(range(11), 3)
     [0, 5, 10]
     """
     if len(items) <= most:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Any
 
-from tuner.wording import printable
+from tuner.wording import clean_text
 
 # Okabe and Ito, "Color Universal Design" (2008): colour-blind readers can distinguish them, too
 BLUE = "#0072B2"
@@ -64,7 +64,7 @@ class Figure:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
-def drawn(
+def build_figure(
     name: str, title: str, draw: Callable[..., Drawing], *arguments: Any, half: bool = False
 ) -> Figure | None:
     """The figure of a function. If it fails on an unusual experiment, its caption says so.
@@ -76,26 +76,26 @@ def drawn(
         if drawing is None:
             return None
         caption, plot = drawing
-        return Figure(name, title, printable(caption), plot and add_style(plot), half)
+        return Figure(name, title, clean_text(caption), plot and add_style(plot), half)
     except Exception as error:
-        reason = f"{type(error).__name__}: {printable(str(error))}"
+        reason = f"{type(error).__name__}: {clean_text(str(error))}"
         logging.getLogger("tuner").warning("the figure %r cannot be drawn: %s", title, reason)
         return Figure(name, title, f"It cannot be drawn: {reason}", None, half)
 
 
-def escaped(text: object) -> str:
+def escape_text(text: object) -> str:
     """`text` so that a figure shows it as it is: Plotly reads tags and entities in labels."""
-    return html.escape(printable(str(text)), quote=False)
+    return html.escape(clean_text(str(text)), quote=False)
 
 
-def rounded(values: Iterable[float]) -> list[float | None]:
+def round_values(values: Iterable[float]) -> list[float | None]:
     """The values in few digits; None for one that JSON does not have."""
     return [float(f"{value:.{_DIGITS}g}") if isfinite(value) else None for value in values]
 
 
-def make_axis(title: str, **settings: Any) -> Plot:
+def build_plot_axis(title: str, **settings: Any) -> Plot:
     return {
-        "title": {"text": escaped(title), "standoff": 8},
+        "title": {"text": escape_text(title), "standoff": 8},
         "automargin": True,
         "exponentformat": "e",
         "gridcolor": _GRID,
@@ -104,31 +104,31 @@ def make_axis(title: str, **settings: Any) -> Plot:
     }
 
 
-def make_count_axis(title: str, *, most: float, **settings: Any) -> Plot:
+def build_count_axis(title: str, *, most: float, **settings: Any) -> Plot:
     """An axis of whole numbers up to `most`; Plotly alone puts fractions between few of them."""
     if most <= _MOST_TICKS:
         settings["dtick"] = 1
-    return make_axis(title, tickformat="d", **settings)
+    return build_plot_axis(title, tickformat="d", **settings)
 
 
-def make_value_axis(title: str, values: Sequence[float], **settings: Any) -> Plot:
+def build_value_axis(title: str, values: Sequence[float], **settings: Any) -> Plot:
     """An axis of numbers, logarithmic if they span decades."""
     is_log = bool(values) and 0 < _WIDE * min(values) < max(values)
-    return make_axis(title, type="log" if is_log else "linear", **settings)
+    return build_plot_axis(title, type="log" if is_log else "linear", **settings)
 
 
 def scale_time(most_s: float) -> tuple[float, Plot]:
     """The seconds of the unit in which a time up to `most_s` is read well, and the axis in it."""
     units = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
     seconds, name = next((unit for unit in units if most_s >= 2 * unit[0]), units[-1])
-    return seconds, make_axis(f"{name} of searching", rangemode="tozero")
+    return seconds, build_plot_axis(f"{name} of searching", rangemode="tozero")
 
 
-def make_plot(data: list[Plot], *, x: Plot, y: Plot, **layout: Any) -> Plot:
+def build_plot(data: list[Plot], *, x: Plot, y: Plot, **layout: Any) -> Plot:
     return {"data": data, "layout": {"xaxis": x, "yaxis": y, **layout}}
 
 
-def scatter(x: Sequence[Any], y: Sequence[Any], **settings: Any) -> Plot:
+def build_scatter(x: Sequence[Any], y: Sequence[Any], **settings: Any) -> Plot:
     return {"type": "scatter", "x": list(x), "y": list(y), **settings}
 
 

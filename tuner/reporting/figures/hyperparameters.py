@@ -12,9 +12,9 @@ from tuner.reporting.axes import Axis
 from tuner.reporting.figures.data import (
     FigureData,
     ScoredTrial,
-    evenly,
-    explain_few,
-    leading,
+    explain_too_few,
+    select_evenly,
+    select_leading,
 )
 from tuner.reporting.figures.figure import (
     BLACK,
@@ -22,16 +22,16 @@ from tuner.reporting.figures.figure import (
     GREY,
     Drawing,
     Plot,
-    escaped,
-    make_axis,
-    make_plot,
-    make_value_axis,
-    rounded,
-    scatter,
+    build_plot,
+    build_plot_axis,
+    build_scatter,
+    build_value_axis,
+    escape_text,
+    round_values,
 )
 from tuner.reporting.importance import FEWEST, Importance
 from tuner.spec.plain_values import is_number
-from tuner.wording import joined, number
+from tuner.wording import format_number, join_names
 
 # N trials, X and Y cells of a grid
 _UNCERTAIN = "cannot be told"
@@ -52,18 +52,18 @@ _SCALE = "Cividis"  # Nunez et al., PLOS ONE 2018: the same order for every kind
 _WITHOUT = -0.08  # where a line crosses the axis of a hyperparameter that the trial lacks
 
 
-def importance(data: FigureData) -> Drawing:
+def draw_importance(data: FigureData) -> Drawing:
     """A bar for each hyperparameter's share with its spread; grey if shares overlap."""
     importances = data.importances
     if not importances:
         return data.explain_lack(FEWEST), None
     bars = list(reversed(importances))  # the first one drawn is the lowest
     shares = [f"{item.share:.2f}" if item.told_apart else _UNCERTAIN for item in bars]
-    names = [escaped(item.name) for item in bars]
+    names = [escape_text(item.name) for item in bars]
     trace = {
         "type": "bar",
         "orientation": "h",
-        "x": rounded(item.share for item in bars),
+        "x": round_values(item.share for item in bars),
         "y": [f"{name}  {share}" for name, share in zip(names, shares, strict=True)],
         "hovertemplate": [
             f"{name}: {item.share:.2f} ({item.low:.2f} to {item.high:.2f})<extra></extra>"
@@ -73,26 +73,29 @@ def importance(data: FigureData) -> Drawing:
         "error_x": {
             "type": "data",
             "symmetric": False,
-            "array": rounded(max(0.0, item.high - item.share) for item in bars),
-            "arrayminus": rounded(max(0.0, item.share - item.low) for item in bars),
+            "array": round_values(max(0.0, item.high - item.share) for item in bars),
+            "arrayminus": round_values(max(0.0, item.share - item.low) for item in bars),
             "color": BLACK,
         },
     }
-    plot = make_plot(
+    plot = build_plot(
         [trace],
-        x=make_axis("share of all importance", range=[0, 1]),
-        y=make_axis("", type="category"),
+        x=build_plot_axis("share of all importance", range=[0, 1]),
+        y=build_plot_axis("", type="category"),
         height=120 + 40 * len(bars),
     )
-    return f"{_verdict(importances)} The lines span nine in ten resamples of the trials.", plot
+    return (
+        f"{_explain_importance(importances)} The lines span nine in ten resamples of the trials.",
+        plot,
+    )
 
 
-def _verdict(importances: Sequence[Importance]) -> str:
+def _explain_importance(importances: Sequence[Importance]) -> str:
     """Which one matters most, or between which ones that is open."""
     unclear = [item.name for item in importances if not item.told_apart]
     if unclear:
         return (
-            f"Which of {joined(unclear)} matters most {_UNCERTAIN}: their spreads overlap, and "
+            f"Which of {join_names(unclear)} matters most {_UNCERTAIN}: their spreads overlap, and "
             "by chance alone one has much of all importance. It takes more trials."
         )
     return (
@@ -101,32 +104,32 @@ def _verdict(importances: Sequence[Importance]) -> str:
     )
 
 
-def parallel(data: FigureData) -> Drawing:
+def draw_parallel_coordinates(data: FigureData) -> Drawing:
     """A line for each trial over the axes of the objective and of the hyperparameters."""
     if why := data.explain_lack():
         return why, None
     order = data.names_by_importance
     names = [name for name in data.axes if name in order[:_MOST_AXES]]
-    trials = leading(data.ranked, _MOST_LINES)
+    trials = select_leading(data.ranked, _MOST_LINES)
     values = [trial.value for trial in data.ranked]
     value_axis = Axis(low=min(values), high=max(values))
     axes = {name: data.axes[name] for name in names}
-    heights = {trial.trial_id: _heights(trial, value_axis, axes) for trial in trials}
+    heights = {trial.trial_id: _compute_heights(trial, value_axis, axes) for trial in trials}
     titles = [data.objective.metric, *names]
     ends = [value_axis, *axes.values()]
-    plot = make_plot(
+    plot = build_plot(
         _draw_lines(trials, heights),
-        x=make_axis(
+        x=build_plot_axis(
             "",
             tickvals=[*range(len(titles))],
-            ticktext=[escaped(title) for title in titles],
+            ticktext=[escape_text(title) for title in titles],
             range=[-0.3, len(titles) - 0.7],
             showgrid=False,
         ),
-        y=make_axis("", range=[-0.14, 1.1], visible=False),
+        y=build_plot_axis("", range=[-0.14, 1.1], visible=False),
         shapes=[_draw_axis(position) for position in range(len(titles))],
         annotations=[label for at, axis in enumerate(ends) for label in _label_axis(at, axis)],
-        meta={"axes": [_describe(*pair) for pair in zip(titles, ends, strict=True)]},
+        meta={"axes": [_describe_axis(*pair) for pair in zip(titles, ends, strict=True)]},
         showlegend=False,
     )
     caption = [
@@ -141,13 +144,13 @@ def parallel(data: FigureData) -> Drawing:
     return " ".join(caption), plot
 
 
-def _heights(trial: ScoredTrial, value_axis: Axis, axes: dict[str, Axis]) -> list[float]:
+def _compute_heights(trial: ScoredTrial, value_axis: Axis, axes: dict[str, Axis]) -> list[float]:
     """Where the line of a trial crosses each axis, 0 to 1."""
-    heights = [value_axis.share(trial.value)]
+    heights = [value_axis.scale_position(trial.value)]
     for name, axis in axes.items():
         has_it = name in trial.config
-        position = axis.positions([trial.config[name]])[0] if has_it else 0.0
-        heights.append(axis.share(position) if has_it else _WITHOUT)
+        position = axis.find_positions([trial.config[name]])[0] if has_it else 0.0
+        heights.append(axis.scale_position(position) if has_it else _WITHOUT)
     return heights
 
 
@@ -164,10 +167,10 @@ def _draw_lines(trials: Sequence[ScoredTrial], heights: dict[str, list[float]]) 
         for trial in some:
             line = heights[trial.trial_id]
             x += [*range(len(line)), None]
-            y += [*rounded(line), None]
+            y += [*round_values(line), None]
         style = {"color": colour, "width": 1.3}
         if some:
-            trace = scatter(x, y, mode="lines", line=style, meta=[t.trial_id for t in some])
+            trace = build_scatter(x, y, mode="lines", line=style, meta=[t.trial_id for t in some])
             traces.append({**trace, "hovertemplate": "trial %{customdata}<extra></extra>"})
     return traces[::-1]
 
@@ -185,13 +188,13 @@ def _label_axis(position: int, axis: Axis) -> Iterable[Plot]:
         count = len(axis.categories)
         labels = {n: axis.categories[n] for n in range(count) if count <= _MOST_LABELS}
     else:
-        labels = {axis.low: number(axis.low), axis.high: number(axis.high)}
+        labels = {axis.low: format_number(axis.low), axis.high: format_number(axis.high)}
     for at, text in labels.items():
-        height = axis.share(at)
+        height = axis.scale_position(at)
         yield {
             "x": position,
             "y": height,
-            "text": escaped(text),
+            "text": escape_text(text),
             "showarrow": False,
             "xanchor": "left",
             "xshift": 4,
@@ -201,7 +204,7 @@ def _label_axis(position: int, axis: Axis) -> Iterable[Plot]:
         }
 
 
-def _describe(name: str, axis: Axis) -> Plot:
+def _describe_axis(name: str, axis: Axis) -> Plot:
     """An axis in expressions, from which the page makes that of a brushed span."""
     value = name if all(map(str.isidentifier, name.split("."))) else f"value({name!r})"
     if axis.categories:
@@ -209,74 +212,74 @@ def _describe(name: str, axis: Axis) -> Plot:
     return {"value": value, "low": axis.low, "high": axis.high, "log": axis.is_log}
 
 
-def slices(data: FigureData, name: str) -> Drawing:
+def draw_slice(data: FigureData, name: str) -> Drawing:
     """A point for each trial; the caption says where the best ones lie."""
     having = [trial for trial in data.ranked if name in trial.config]
-    if why := explain_few(len(having)):
+    if why := explain_too_few(len(having)):
         return why, None
-    trials = leading(having, _MOST_DOTS)
+    trials = select_leading(having, _MOST_DOTS)
     values = [trial.config[name] for trial in trials]
     y = [trial.value for trial in trials]
-    dots = scatter(
+    dots = build_scatter(
         _round_positions(data.axes[name], values),
-        rounded(y),
+        round_values(y),
         customdata=[trial.trial_id for trial in trials],
         mode="markers",
         marker={"color": BLUE, "size": 7, "opacity": 0.6},
         hovertemplate="trial %{customdata}: %{y:.4g}<extra></extra>",
     )
-    plot = make_plot(
+    plot = build_plot(
         [dots],
-        x=_make_named_axis(name, data.axes[name]),
-        y=make_value_axis(data.objective.metric, y),
+        x=_build_named_axis(name, data.axes[name]),
+        y=build_value_axis(data.objective.metric, y),
         height=300,
     )
     left_out = data.explain_selection(len(data.ranked) - len(having) + len(trials))
-    return " ".join([_where_best(data, name), *left_out]), plot
+    return " ".join([_describe_best(data, name), *left_out]), plot
 
 
 def _round_positions(axis: Axis, values: Iterable[Any]) -> list[float | None]:
-    return rounded(axis.positions(values))
+    return round_values(axis.find_positions(values))
 
 
-def _make_named_axis(name: str, axis: Axis) -> Plot:
+def _build_named_axis(name: str, axis: Axis) -> Plot:
     """The axis of a hyperparameter, with its categories, or logarithmic if it is searched so."""
     if axis.categories:
         last = len(axis.categories) - 1
-        texts = [escaped(category) for category in axis.categories]
+        texts = [escape_text(category) for category in axis.categories]
         ticks = {"tickvals": [*range(len(texts))], "ticktext": texts}
-        return make_axis(name, range=[-0.4, last + 0.4], **ticks)
+        return build_plot_axis(name, range=[-0.4, last + 0.4], **ticks)
     if axis.is_log:
-        return make_axis(name, type="log")
-    return make_value_axis(name, [axis.low, axis.high])
+        return build_plot_axis(name, type="log")
+    return build_value_axis(name, [axis.low, axis.high])
 
 
-def _where_best(data: FigureData, name: str) -> str:
+def _describe_best(data: FigureData, name: str) -> str:
     """Where the best tenth of the trials lie, at least 3 of them."""
-    values = data.values_of(name)
+    values = data.list_values(name)
     best = values[: max(3, len(values) // _BEST_SHARE)]
     numeric = all(map(is_number, best))
     different = sorted(set(best)) if numeric else list(dict.fromkeys(best))
     if numeric and (len(different) == len(best) or len(different) > _MOST_LISTED):
-        where = f"between {number(different[0])} and {number(different[-1])}"
+        where = f"between {format_number(different[0])} and {format_number(different[-1])}"
     else:
-        where = f"at {joined([*map(number, different)])}"
+        where = f"at {join_names([*map(format_number, different)])}"
     among = f" ({len(values)} of {len(data.ranked)} trials have it)"
     partly = among if len(values) < len(data.ranked) else ""
     return f"The best {len(best)} trials have {name} {where}{partly}."
 
 
-def contours(data: FigureData, pair: tuple[str, str]) -> Drawing:
+def draw_contour(data: FigureData, pair: tuple[str, str]) -> Drawing:
     """A surface between the trials, the better the darker."""
     x, y = sorted(pair)
     together = [trial for trial in data.ranked if x in trial.config and y in trial.config]
     if any(len({repr(trial.config[name]) for trial in together}) < 2 for name in pair):
         return "Nothing to show: no trials have both, each with at least two values.", None
-    if why := explain_few(len(together)):
+    if why := explain_too_few(len(together)):
         return why, None
-    trials = leading(together, _MOST_ON_SURFACE)
+    trials = select_leading(together, _MOST_ON_SURFACE)
     axes = {x: data.axes[x], y: data.axes[y]}
-    grid_x, grid_y, means = _smooth(axes, evenly(together, _MOST_MEASURED))
+    grid_x, grid_y, means = _compute_surface(axes, select_evenly(together, _MOST_MEASURED))
     surface = {
         "type": "contour",
         "x": grid_x,
@@ -288,9 +291,9 @@ def contours(data: FigureData, pair: tuple[str, str]) -> Drawing:
         "ncontours": _LEVELS,
         "connectgaps": False,
         "hoverinfo": "skip",
-        "colorbar": {"title": {"text": escaped(data.objective.metric)}, "outlinewidth": 0},
+        "colorbar": {"title": {"text": escape_text(data.objective.metric)}, "outlinewidth": 0},
     }
-    dots = scatter(
+    dots = build_scatter(
         _round_positions(axes[x], (trial.config[x] for trial in trials)),
         _round_positions(axes[y], (trial.config[y] for trial in trials)),
         customdata=[trial.trial_id for trial in trials],
@@ -299,8 +302,8 @@ def contours(data: FigureData, pair: tuple[str, str]) -> Drawing:
         hovertemplate="trial %{customdata}<extra></extra>",
         showlegend=False,
     )
-    plot = make_plot(
-        [surface, dots], x=_make_named_axis(x, axes[x]), y=_make_named_axis(y, axes[y])
+    plot = build_plot(
+        [surface, dots], x=_build_named_axis(x, axes[x]), y=_build_named_axis(y, axes[y])
     )
     caption = [
         f"The darker, the better {x} and {y} work together. The dots are trials; the surface is "
@@ -310,7 +313,7 @@ def contours(data: FigureData, pair: tuple[str, str]) -> Drawing:
     return " ".join(caption), plot
 
 
-def _smooth(
+def _compute_surface(
     axes: dict[str, Axis], trials: Sequence[ScoredTrial]
 ) -> tuple[list[float], list[float], list[list[float | None]]]:
     """The columns, the rows and the values of a grid: means of trials by a Gaussian kernel.
@@ -320,23 +323,25 @@ def _smooth(
     kernels = []
     grids = []
     for name, axis in axes.items():
-        grid = _make_grid(axis)
+        grid = _build_grid(axis)
         grids.append(grid)
-        positions = axis.positions(trial.config[name] for trial in trials)
-        at_N = np.array([axis.share(position) for position in positions])
+        positions = axis.find_positions(trial.config[name] for trial in trials)
+        at_N = np.array([axis.scale_position(position) for position in positions])
         width = 0.5 * (at_N.std() or 1.0) * len(trials) ** (-1 / 6)
         if axis.categories:
             width = min(width, 0.2 / max(len(axis.categories) - 1, 1))  # they have no neighbours
-        distances_GN = np.subtract.outer([axis.share(position) for position in grid], at_N) / width
+        distances_GN = (
+            np.subtract.outer([axis.scale_position(position) for position in grid], at_N) / width
+        )
         kernels.append(np.exp(-0.5 * distances_GN**2))
     weights_YX = kernels[1] @ kernels[0].T
     sums_YX = (kernels[1] * [trial.value for trial in trials]) @ kernels[0].T
     means_YX: NDArray[np.float64] = np.full_like(weights_YX, np.nan)
     np.divide(sums_YX, weights_YX, out=means_YX, where=weights_YX >= _NEAR)
-    return grids[0], grids[1], [rounded(row) for row in means_YX]
+    return grids[0], grids[1], [round_values(row) for row in means_YX]
 
 
-def _make_grid(axis: Axis) -> list[float]:
+def _build_grid(axis: Axis) -> list[float]:
     """Positions along an axis: its categories, or evenly in its own scale."""
     if axis.categories:
         return [*map(float, range(len(axis.categories)))]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tuner.experiment.results.statistics import confusion_in
-from tuner.reporting.figures.figure import Drawing, escaped, make_axis, make_plot
+from tuner.experiment.results.statistics import read_confusion
+from tuner.reporting.figures.figure import Drawing, build_plot, build_plot_axis, escape_text
 from tuner.wording import shorten
 
 _MOST_CLASSES = 100
@@ -15,19 +15,19 @@ _LONGEST_LABEL = 24  # characters
 _SHADES = [[0, "rgba(0, 114, 178, 0)"], [1, "rgba(0, 114, 178, 1)"]]  # on a page of any colour
 
 
-def confusion(measured: Mapping[str, Any] | None) -> Drawing:
+def draw_confusion_matrix(measured: Mapping[str, Any] | None) -> Drawing:
     """The images of each class by the class that the model gives them; shades are shares of a row.
 
     measured: the record of a test, which may be someone else's.
     """
-    found = confusion_in(measured)
+    found = read_confusion(measured)
     if found is None:
         return None
     classes, counts = found
     if len(classes) > _MOST_CLASSES:
         reason = f"there are {len(classes)} classes, and at most {_MOST_CLASSES} can be read."
         return f"Nothing to show: {reason}", None
-    names = [escaped(name) for name in classes]
+    names = [escape_text(name) for name in classes]
     shares = [[count / max(sum(row), 1) for count in row] for row in counts]
     trace = {
         "type": "heatmap",
@@ -46,12 +46,12 @@ def confusion(measured: Mapping[str, Any] | None) -> Drawing:
         "xgap": 1,
         "ygap": 1,
     }
-    labels = [escaped(shorten(name, _LONGEST_LABEL)) for name in classes]
+    labels = [escape_text(shorten(name, _LONGEST_LABEL)) for name in classes]
     ticks = {"tickvals": [*range(len(names))], "ticktext": labels}
-    plot = make_plot(
+    plot = build_plot(
         [trace],
-        x=make_axis("class that the model gives", **ticks, tickangle=-45),
-        y=make_axis("class of the image", **ticks, autorange="reversed"),
+        x=build_plot_axis("class that the model gives", **ticks, tickangle=-45),
+        y=build_plot_axis("class of the image", **ticks, autorange="reversed"),
         height=max(300, 120 + 22 * len(names)),
     )
     return "Images of each row's class by the class that the model gives them.", plot

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.experiment.trials import TrialRecord
-from tuner.reporting.figures.data import FigureData, evenly, explain_selection, fence_of, leading
+from tuner.reporting.figures.data import (
+    FigureData,
+    explain_selection,
+    find_fence,
+    select_evenly,
+    select_leading,
+)
 from tuner.reporting.figures.figure import (
     BLACK,
     BLUE,
@@ -19,16 +25,16 @@ from tuner.reporting.figures.figure import (
     VERMILLION,
     Drawing,
     Plot,
-    make_axis,
-    make_count_axis,
-    make_plot,
-    make_value_axis,
-    rounded,
+    build_count_axis,
+    build_plot,
+    build_plot_axis,
+    build_scatter,
+    build_value_axis,
+    round_values,
     scale_time,
-    scatter,
 )
-from tuner.spec.sections import Objective, usual_mode
-from tuner.wording import number
+from tuner.spec.sections import Objective, infer_mode
+from tuner.wording import format_number
 
 _MOST_CURVES = 2000
 _MOST_POINTS = 12_000  # of all curves but the best; more cannot be told from each other
@@ -40,20 +46,20 @@ _HOVER = "trial %{customdata}, epoch %{x}: %{y:.4g}<extra></extra>"
 Curve = Sequence[tuple[int, float]]  # epochs and values
 
 
-def curves(data: FigureData, metric: str | None = None) -> Drawing:
+def draw_learning_curves(data: FigureData, metric: str | None = None) -> Drawing:
     """A metric, by default the objective's, by epoch: a line for each trial by its status."""
     objective = data.objective
     if metric is None or metric == objective.metric:
         metric = objective.metric
     else:
-        mode = usual_mode(metric) or objective.mode
+        mode = infer_mode(metric) or objective.mode
         objective = Objective(metric=metric, mode=mode)
-    by_id = {trial_id: trial.values(metric) for trial_id, trial in data.trials.items()}
+    by_id = {trial_id: trial.list_values(metric) for trial_id, trial in data.trials.items()}
     reported = {trial_id: values for trial_id, values in by_id.items() if values}
     if not reported:
         return f"Nothing to show: no trial reported {metric}.", None
     best_first = [trial.trial_id for trial in data.ranked if trial.trial_id in reported]
-    ids = leading([*dict.fromkeys([*best_first, *reported])], _MOST_CURVES)
+    ids = select_leading([*dict.fromkeys([*best_first, *reported])], _MOST_CURVES)
     best = best_first[:1]
     traces = _draw_groups({i: reported[i] for i in ids if i not in best}, data.trials)
     for trial_id in best:
@@ -71,10 +77,10 @@ def curves(data: FigureData, metric: str | None = None) -> Drawing:
         caption.append(f"Dotted lines are the rungs, at epoch {at}.")
     caption += [*explain_selection("curves", len(reported), len(ids)), *notes]
     longest = max(trial.last_epoch for trial in data.trials.values())
-    plot = make_plot(
+    plot = build_plot(
         traces,
-        x=make_count_axis("epoch", most=longest),
-        y=make_axis(metric, range=edge) if edge else make_value_axis(metric, values),
+        x=build_count_axis("epoch", most=longest),
+        y=build_plot_axis(metric, range=edge) if edge else build_value_axis(metric, values),
         shapes=[_draw_rung(rung.epoch) for rung in rungs],
         showlegend=True,
         height=440,
@@ -88,7 +94,7 @@ def _draw_groups(curves: dict[str, Curve], trials: Mapping[str, TrialRecord]) ->
     groups: dict[tuple[str, bool], dict[str, Curve]] = {}
     for trial_id, curve in curves.items():
         key = trials[trial_id].status, len(curve) < _FEWEST_POINTS
-        groups.setdefault(key, {})[trial_id] = evenly(curve, most)
+        groups.setdefault(key, {})[trial_id] = select_evenly(curve, most)
     traces = []
     seen: set[str] = set()
     for (status, is_short), group in groups.items():
@@ -113,9 +119,9 @@ def _draw_curves(curves: dict[str, Curve], **settings: object) -> Plot:
     gap = (None, None)
     points = [*chain.from_iterable((*curve, gap) for curve in curves.values())][:-1]
     epochs = [epoch for epoch, _ in points]
-    values = [None if value is None else rounded([value])[0] for _, value in points]
+    values = [None if value is None else round_values([value])[0] for _, value in points]
     settings = {"mode": "lines+markers", **settings}
-    return scatter(epochs, values, meta=[*curves], hovertemplate=_HOVER, **settings)
+    return build_scatter(epochs, values, meta=[*curves], hovertemplate=_HOVER, **settings)
 
 
 def _draw_rung(epoch: int) -> Plot:
@@ -129,7 +135,7 @@ def _cut_outliers(
 ) -> tuple[list[float] | None, list[str]]:
     """What the axis spans if some values lie far out, and the sentence on them."""
     sign = objective.sign
-    fence = fence_of(values, objective)
+    fence = find_fence(values, objective)
     if fence is None:
         return None, []
     if objective == data.objective:
@@ -142,11 +148,11 @@ def _cut_outliers(
     low = float(inside.min())
     high = float(inside.max())
     margin = 0.05 * (high - low) or 1.0
-    note = f"Values beyond {number(fence)} lie outside the picture; zoom out to see them."
+    note = f"Values beyond {format_number(fence)} lie outside the picture; zoom out to see them."
     return [low - margin, high + margin], [note]
 
 
-def rungs(data: FigureData) -> Drawing:
+def draw_rung_counts(data: FigureData) -> Drawing:
     """A bar for each rung: the trials that reached it, stopped there or not."""
     counts = data.rungs
     if not data.stopped:
@@ -159,13 +165,13 @@ def rungs(data: FigureData) -> Drawing:
         ([rung.stopped for rung in counts], "stopped there", SKY),
     ]
     reached = max(rung.reached for rung in counts)
-    plot = make_plot(
+    plot = build_plot(
         [
             {"type": "bar", "x": names, "y": y, "name": name, "marker": {"color": colour}}
             for y, name, colour in bars
         ],
-        x=make_axis("rung (epoch)", type="category"),
-        y=make_count_axis("trials that reached it", most=reached),
+        x=build_plot_axis("rung (epoch)", type="category"),
+        y=build_count_axis("trials that reached it", most=reached),
         barmode="stack",
     )
     most = max(counts, key=lambda rung: rung.stopped)
@@ -176,7 +182,7 @@ def rungs(data: FigureData) -> Drawing:
     return caption, plot
 
 
-def slots(data: FigureData) -> Drawing:
+def draw_slots(data: FigureData) -> Drawing:
     """How many trials ran at a time, or their GPUs, over the time of searching.
 
     All trials of the experiment count, also those that are not chosen.
@@ -195,24 +201,24 @@ def slots(data: FigureData) -> Drawing:
     at_once = _count_at_once(times_2N)
     gpus = data.spec.resources.gpus * data.spec.resources.ranks if data.spec else 0
     of_each, unit = (gpus, "GPUs at a time") if gpus else (1.0, "trials at a time")
-    used = rounded([*mean * of_each, mean[-1] * of_each])
+    used = round_values([*mean * of_each, mean[-1] * of_each])
     most = at_once * of_each
     steps = {"mode": "lines", "line": {"shape": "hv", "width": 1, "color": BLUE}}
     idle = {"mode": "lines", "line": {"width": 0}, "fill": "tonexty", "fillcolor": _IDLE}
     of_unit, axis = scale_time(float(edges[-1]))
-    x = rounded(edges / of_unit)
-    plot = make_plot(
+    x = round_values(edges / of_unit)
+    plot = build_plot(
         [
-            scatter(x, used, name=unit, fill="tozeroy", fillcolor=SKY, **steps),
-            scatter(x, [most] * len(x), name="idle", hoverinfo="skip", **idle),
+            build_scatter(x, used, name=unit, fill="tozeroy", fillcolor=SKY, **steps),
+            build_scatter(x, [most] * len(x), name="idle", hoverinfo="skip", **idle),
         ],
         x=axis,
-        y=make_axis(unit, rangemode="tozero"),
+        y=build_plot_axis(unit, rangemode="tozero"),
         showlegend=True,
     )
     share = 1 - float(mean.mean()) / at_once
     caption = (
-        f"{unit[0].upper()}{unit[1:]}: {number(most)} at most, "
+        f"{unit[0].upper()}{unit[1:]}: {format_number(most)} at most, "
         f"{float(mean.mean()) * of_each:.2g} on average; {share:.0%} of this room was idle."
     )
     return caption, plot
@@ -225,10 +231,12 @@ def _count_at_once(times_2N: NDArray[np.float64]) -> int:
     return int(running.max())
 
 
-def beside(data: FigureData, trial_id: str, metric: str | None = None) -> Drawing:
+def draw_trial_curve(data: FigureData, trial_id: str, metric: str | None = None) -> Drawing:
     """The curve of a trial beside that of the best one, and the median of all at each epoch."""
     metric = metric or data.objective.metric
-    reported = {i: values for i, trial in data.trials.items() if (values := trial.values(metric))}
+    reported = {
+        i: values for i, trial in data.trials.items() if (values := trial.list_values(metric))
+    }
     if trial_id not in reported:
         return f"Nothing to show: it has not reported {metric}.", None
     by_epoch: dict[int, list[float]] = {}
@@ -239,9 +247,9 @@ def beside(data: FigureData, trial_id: str, metric: str | None = None) -> Drawin
     ranked = (trial.trial_id for _, trial in data.results.ranked)
     best = next((each for each in ranked if each in reported), trial_id)
     traces = [
-        scatter(
+        build_scatter(
             epochs,
-            rounded(medians),
+            round_values(medians),
             mode="lines",
             line={"color": GREY, "dash": "dash"},
             name="median of all trials",
@@ -251,10 +259,10 @@ def beside(data: FigureData, trial_id: str, metric: str | None = None) -> Drawin
         style = {"line": {"color": colour, "width": 2}, "marker": {"color": colour, "size": 4}}
         traces.append(_draw_curves({each: reported[each]}, name=name, **style))
     shown = [value for trace in traces for value in trace["y"]]
-    plot = make_plot(
+    plot = build_plot(
         traces,
-        x=make_count_axis("epoch", most=epochs[-1]),
-        y=make_value_axis(metric, shown),
+        x=build_count_axis("epoch", most=epochs[-1]),
+        y=build_value_axis(metric, shown),
         showlegend=True,
     )
     which = "It is the best trial" if best == trial_id else f"The best one is trial {best}"

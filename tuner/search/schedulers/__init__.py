@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from tuner.errors import Fault
 from tuner.spec.schedulers import SchedulerSettings
 from tuner.spec.settings import FaultsError
-from tuner.wording import number
+from tuner.wording import format_number
 
 if TYPE_CHECKING:
     from tuner.search.schedulers._stopping import StoppingRule, StoppingScheduler
@@ -32,32 +32,32 @@ class GraceSettings(SchedulerSettings):
     )
 
     @model_validator(mode="after")
-    def _fits_max_t(self) -> Self:
+    def _check_grace_period(self) -> Self:
         if self.grace_period and self.grace_period > self.max_t:
             rule = f"must be at most max_t, got {self.grace_period} and {self.max_t}"
             raise FaultsError(Fault("grace_period", rule))
         return self
 
-    def settled(self, trials: int | None) -> GraceSettings:
+    def settle(self, trials: int | None) -> GraceSettings:
         """These settings with a grace period, which still counts as unset."""
         if self.grace_period is not None:
             return self
-        values = {**dict(self), "grace_period": self.default_grace(trials)}
+        values = {**dict(self), "grace_period": self.choose_grace_period(trials)}
         return self.model_construct(_fields_set=self.model_fields_set, **values)
 
-    def default_grace(self, trials: int | None) -> int:
+    def choose_grace_period(self, trials: int | None) -> int:
         """The grace period for so many trials; None: time alone ends the search."""
-        return first_rung(self.max_t, trials, reduction_factor=3)
+        return compute_first_rung(self.max_t, trials, reduction_factor=3)
 
-    def settled_text(self) -> str | None:
+    def describe_first_rung(self) -> str | None:
         if "grace_period" in self.model_fields_set or self.grace_period in (None, 1):
             return None
         rungs = self.rungs()
-        first = f"epoch {number(float(rungs[0]))}" if rungs else "none"
+        first = f"epoch {format_number(float(rungs[0]))}" if rungs else "none"
         return f"{first}, for so few trials; scheduler.grace_period sets another"
 
 
-def first_rung(max_t: int, trials: int | None, *, reduction_factor: float) -> int:
+def compute_first_rung(max_t: int, trials: int | None, *, reduction_factor: float) -> int:
     """The first epoch to stop trials at; `trials` None: time ends the search.
 
     With few trials, early comparisons often stop the best (benchmarks/searchers.md): 3 reach the

@@ -18,7 +18,7 @@ from tuner.trial.trainable import REPORT, RUNS_ON
 _CLEANUP_TIMEOUT_S = 5
 
 
-def _stays(trial_id: str) -> bool:
+def _should_end(trial_id: str) -> bool:
     return False
 
 
@@ -30,13 +30,13 @@ class InOrder(FIFOScheduler):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.leaves: Callable[[str], bool] = _stays
+        self.leaves: Callable[[str], bool] = _should_end
         self.controller: Any = None
         self.stopped: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         # Ray pickles it into snapshots that nobody reads; these two do not pickle
-        return {**self.__dict__, "leaves": _stays, "controller": None}
+        return {**self.__dict__, "leaves": _should_end, "controller": None}
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         """Shorten Ray's wait of 10 s for workers at the end: reports are safe by then."""
@@ -111,8 +111,8 @@ class StoppingScheduler(InOrder):
         if epoch <= self._came_to.get(trial_id, 0):
             return True  # run again since its last checkpoint: decided already
         self._came_to[trial_id] = epoch
-        reported = self._objective.losses(metrics)
-        is_within = self._objective.allows(metrics)
+        reported = self._objective.compute_losses(metrics)
+        is_within = self._objective.is_within_limits(metrics)
         if is_within:
             self._worst = tuple(map(max, reported, self._worst or reported))
         goes_on = True

@@ -20,10 +20,10 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
-from tuner.search.schedulers import GraceSettings, first_rung, stopping_scheduler
+from tuner.search.schedulers import GraceSettings, compute_first_rung, stopping_scheduler
 from tuner.spec.sections import Objective
 from tuner.spec.settings import FaultsError
-from tuner.wording import number
+from tuner.wording import format_number
 
 MAX_RUNGS = 100
 
@@ -53,9 +53,9 @@ class AshaSettings(GraceSettings):
     )
 
     @model_validator(mode="after")
-    def _rungs_fit(self) -> Self:
+    def _check_rungs(self) -> Self:
         # A factor near 1 makes a rung at every epoch, or several within one
-        if any(True for _ in islice(self._milestones(), MAX_RUNGS, None)):
+        if any(True for _ in islice(self._generate_rungs(), MAX_RUNGS, None)):
             rule = f"must be larger: it makes more than {MAX_RUNGS} rungs up to max_t"
             raise FaultsError(Fault("reduction_factor", rule, self.reduction_factor))
         if self.brackets and self.brackets > self.max_brackets:
@@ -63,11 +63,11 @@ class AshaSettings(GraceSettings):
             raise FaultsError(Fault("brackets", rule, self.brackets))
         return self
 
-    def default_grace(self, trials: int | None) -> int:
+    def choose_grace_period(self, trials: int | None) -> int:
         counted = trials if self.brackets is None else None
-        return first_rung(self.max_t, counted, reduction_factor=self.reduction_factor)
+        return compute_first_rung(self.max_t, counted, reduction_factor=self.reduction_factor)
 
-    def lengthened(self, max_t: int) -> AshaSettings:
+    def extend(self, max_t: int) -> AshaSettings:
         """Rungs below the old max_t and brackets stay; further rungs follow if there are any."""
         changes: dict[str, int] = {"max_t": max_t, "dealt_at": self.dealt_at or self.max_t}
         if not self.rungs():
@@ -84,26 +84,28 @@ class AshaSettings(GraceSettings):
         """The number of rungs by which trials are dealt to brackets."""
         return sum(rung < (self.dealt_at or self.max_t) for rung in self.rungs())
 
-    def brackets_with(self, default: int) -> int:
+    def count_brackets(self, default: int) -> int:
         return self.brackets or min(default, self.max_brackets)
 
     def rungs(self) -> tuple[float, ...]:
-        return tuple(self._milestones())
+        return tuple(self._generate_rungs())
 
-    def starts(self, brackets: int) -> list[float]:
+    def list_starts(self, brackets: int) -> list[float]:
         """The first rung of each bracket; `max_t` for one that stops no trial."""
         return [*self.rungs(), self.max_t][:brackets]
 
-    def shares(self, brackets: int) -> tuple[float, ...]:
+    def compute_shares(self, brackets: int) -> tuple[float, ...]:
         """Each bracket's share of the trials, as in Hyperband, so that all spend the same."""
         rungs = self._levels
         weights = [self.reduction_factor ** (rungs - b) / (rungs - b + 1) for b in range(brackets)]
         return tuple(weight / sum(weights) for weight in weights)
 
-    def expected_epochs(self, brackets: int) -> float:
+    def estimate_epochs(self, brackets: int) -> float:
         """The average length of a trial."""
         total = 0.0
-        for start, share in zip(self.starts(brackets), self.shares(brackets), strict=True):
+        for start, share in zip(
+            self.list_starts(brackets), self.compute_shares(brackets), strict=True
+        ):
             rungs = [*(rung for rung in self.rungs() if rung >= start), self.max_t]
             steps = (later - rung for rung, later in pairwise(rungs))
             trained = (self.reduction_factor ** -(n + 1) * step for n, step in enumerate(steps))
@@ -113,17 +115,19 @@ class AshaSettings(GraceSettings):
     def stopping_text(self) -> str:
         if not self.rungs():
             return "none: the grace period is as long as a trial"
-        epochs = ", ".join(number(float(rung)) for rung in self.rungs())
-        return f"ASHA at epoch {epochs}: the best 1 in {number(self.reduction_factor)} goes on"
+        epochs = ", ".join(format_number(float(rung)) for rung in self.rungs())
+        return (
+            f"ASHA at epoch {epochs}: the best 1 in {format_number(self.reduction_factor)} goes on"
+        )
 
-    def brackets_text(self, brackets: int) -> str:
-        starts = [*(f"at epoch {number(float(rung))}" for rung in self.rungs()), "never"]
-        shares = zip(self.shares(brackets), starts, strict=False)
+    def describe_brackets(self, brackets: int) -> str:
+        starts = [*(f"at epoch {format_number(float(rung))}" for rung in self.rungs()), "never"]
+        shares = zip(self.compute_shares(brackets), starts, strict=False)
         first, *others = (f"{share:.0%} {start}" for share, start in shares)
         first = first.replace("%", "% of trials")
         return f"{brackets}, first compared: {', '.join([first, *others])}"
 
-    def _milestones(self) -> Iterator[float]:
+    def _generate_rungs(self) -> Iterator[float]:
         milestone: float = self.grace_period or 1
         while milestone < self.max_t:
             yield milestone
@@ -141,7 +145,7 @@ def build(settings: AshaSettings, objective: Objective, brackets: int) -> Any:
     return stopping_scheduler(objective, Brackets(settings, brackets, GoalRung))
 
 
-def lot_of(trial_id: str) -> float:
+def draw_lot(trial_id: str) -> float:
     """A number from 0 to 1 that depends on the trial alone, in any process."""
     digest = blake2b(trial_id.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64
@@ -158,14 +162,14 @@ class _Rung:
     trials: set[str] = field(default_factory=set)
     scores: list[Score] = field(default_factory=list)
 
-    def goes_on(self, trial_id: str, loss: float) -> bool:
-        score = (-loss, lot_of(trial_id))
-        least = self.cutoff()
+    def record_loss(self, trial_id: str, loss: float) -> bool:
+        score = (-loss, draw_lot(trial_id))
+        least = self.compute_cutoff()
         self.trials.add(trial_id)
         insort(self.scores, score)
         return least is None or score >= least
 
-    def cutoff(self) -> Score | None:
+    def compute_cutoff(self) -> Score | None:
         """`np.percentile` of the scores, or None; lots are interpolated between equal values."""
         if not self.scores:
             return None
@@ -175,13 +179,13 @@ class _Rung:
         share = position - int(position)
         below = self.scores[index]
         above = self.scores[min(index + 1, len(self.scores) - 1)]
-        value = _between(below[0], above[0], share)
+        value = _interpolate(below[0], above[0], share)
         if below[0] == above[0]:
-            return value, _between(below[1], above[1], share)
+            return value, _interpolate(below[1], above[1], share)
         return value, below[1] if share == 0 else 0.0
 
 
-def _between(below: float, above: float, share: float) -> float:
+def _interpolate(below: float, above: float, share: float) -> float:
     """As numpy interpolates, to the last bit."""
     if share < 0.5:
         return below + (above - below) * share
@@ -198,24 +202,24 @@ class Brackets:
         self, settings: AshaSettings, count: int = 1, kind: Callable[[float], Any] = _Rung
     ) -> None:
         self.weighs_goals = kind is not _Rung
-        self._ends = list(accumulate(settings.shares(count)))
+        self._ends = list(accumulate(settings.compute_shares(count)))
         self._rungs = [
             [
                 (epoch, kind(settings.reduction_factor))
                 for epoch in settings.rungs()
                 if epoch >= start
             ]
-            for start in settings.starts(count)
+            for start in settings.list_starts(count)
         ]
 
     def goes_on(self, trial_id: str, epoch: int, loss: Any) -> bool:
         """The decision at the last rung that the trial has reached, if it is new to it."""
-        for milestone, rung in reversed(self._rungs[self.bracket_of(int(trial_id))]):
+        for milestone, rung in reversed(self._rungs[self.choose_bracket(int(trial_id))]):
             if epoch >= milestone and trial_id not in rung.trials:
-                return bool(rung.goes_on(trial_id, loss))
+                return bool(rung.record_loss(trial_id, loss))
         return True
 
-    def bracket_of(self, trial: int) -> int:
+    def choose_bracket(self, trial: int) -> int:
         """The bracket of a trial: multiples of the golden ratio spread evenly over the shares."""
         position = trial * (math.sqrt(5) - 1) / 2 % 1.0
         return min(bisect_right(self._ends, position), len(self._ends) - 1)

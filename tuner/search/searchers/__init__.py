@@ -38,9 +38,9 @@ def distinct_searcher(
 
 def draw_with_priors(space: Space, seed: int) -> Callable[[int], dict[str, Any]] | None:
     """What draws config k of a space with priors; None of one without."""
-    from tuner.spec.space.spaces import domains_of, expected
+    from tuner.spec.space.spaces import find_expected_values, list_domains
 
-    if not any(getattr(domain, "prior", None) for _, domain in domains_of(space)):
+    if not any(getattr(domain, "prior", None) for _, domain in list_domains(space)):
         return None
     import numpy as np
 
@@ -55,8 +55,8 @@ def draw_with_priors(space: Space, seed: int) -> Callable[[int], dict[str, Any]]
         lot = rng.random()
         u_D = rng.random(len(encoding))
         if number:
-            return encoding.decode(priors.sampled(u_D, number, lot))
-        return encoding.complete(expected(space), u_D)
+            return encoding.decode(priors.sample(u_D, number, lot))
+        return encoding.complete(find_expected_values(space), u_D)
 
     return draw
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy.stats import yeojohnson
 from threadpoolctl import ThreadpoolController
 
-from tuner.search.curves import CurveModel, at_milestones, bounded, milestones
+from tuner.search.curves import CurveModel, clip_losses, interpolate_curves, list_milestones
 from tuner.search.searchers._gaussian import (
     GaussianProcess,
+    compute_squared_distances,
     log_expected_improvement,
-    squared_distances,
 )
 from tuner.search.searchers._observations import ModelInput
 from tuner.spec.space.encoding import Array, Encoding
@@ -53,7 +53,7 @@ class Features:
         for d, column in enumerate(self._encoding.columns):
             u_N = np.where(np.isnan(u_ND[:, d]), _INACTIVE, u_ND[:, d])
             if column.categories > 2:
-                one_hot = np.eye(column.categories)[self._encoding.cells(d, u_N)]
+                one_hot = np.eye(column.categories)[self._encoding.find_cells(d, u_N)]
                 one_hot[np.isnan(u_ND[:, d])] = 1 / column.categories
                 columns += list(one_hot.T / np.sqrt(2))
             else:
@@ -66,7 +66,7 @@ class Features:
         alone = np.bincount(self.groups_F) == 1
         return np.where(alone[self.groups_F], 1.0, 1 / np.sqrt(2))
 
-    def point(self, x_F: Array) -> Array:
+    def decode_point(self, x_F: Array) -> Array:
         """The nearest point; a choice has the value of its largest feature."""
         u_D = np.empty(len(self._encoding))
         for d, column in enumerate(self._encoding.columns):
@@ -87,15 +87,15 @@ class BayesOpt:
     def propose(
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
-        with blas().limit(limits=1, user_api="blas"):
-            points = list(self._promising(data, encoding, rng))
+        with load_blas_controller().limit(limits=1, user_api="blas"):
+            points = list(self._suggest_points(data, encoding, rng))
         yield from points
 
-    def _promising(
+    def _suggest_points(
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
         features = Features(encoding)
-        process = copy(self._process(data, features))
+        process = copy(self._fit_process(data, features))
         running_PD = np.concatenate([data.pending_PD, data.u_ND[data.live_N]])
         running_PF = features(running_PD)
         process.believe(running_PF)
@@ -108,22 +108,24 @@ class BayesOpt:
         def score(u_MD: Array) -> Array:
             x_MF = features(u_MD)
             mean_M, sd_M = process.predict(x_MF)
-            apart_M = too_near(x_MF, running_PF, len(encoding))
+            apart_M = measure_nearness(x_MF, running_PF, len(encoding))
             merit_M = log_expected_improvement(mean_M, sd_M, best) - _TOO_NEAR * apart_M
             return merit_M if data.favour is None else merit_M + data.favour(u_MD)
 
         leaders_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")[:5]]
         yield from maximise(score, encoding, leaders_ND, rng, data.allows)
 
-    def _process(self, data: ModelInput, features: Features) -> GaussianProcess:
+    def _fit_process(self, data: ModelInput, features: Features) -> GaussianProcess:
         """The process, fitted once for all suggestions between two reports."""
-        end_N, low_N, high_N = predicted_ends(data.curves)
-        rows = at_most(end_N)
+        end_N, low_N, high_N = predict_ends(data.curves)
+        rows = select_rows(end_N)
         end_N = end_N[rows]
         low_N = low_N[rows]
         high_N = high_N[rows]
-        y_N = targets(end_N)
-        sd_N = (_at(high_N, end_N, y_N) - _at(low_N, end_N, y_N)) / 2
+        y_N = normalize_losses(end_N)
+        sd_N = (
+            _interpolate_targets(high_N, end_N, y_N) - _interpolate_targets(low_N, end_N, y_N)
+        ) / 2
         x_NF = features(np.concatenate([data.u_ND[rows], data.failed_ND]))
         failed = len(data.failed_ND)
         y_N = np.append(y_N, np.full(failed, y_N.max()))
@@ -134,12 +136,14 @@ class BayesOpt:
         return self._fitted[1]
 
 
-def predicted_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array, Array]:
+def predict_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array, Array]:
     """The expected last loss of each trial, and one deviation to either side."""
-    loss_NK = at_milestones(curves, milestones(max(max(curve) for curve in curves)))
+    loss_NK = interpolate_curves(curves, list_milestones(max(max(curve) for curve in curves)))
     model = CurveModel(loss_NK)
-    ends = model.ends()
-    low_N, end_N, high_N = (model.scale.losses(ends.mean_N + n * ends.sd_N) for n in (-1, 0, 1))
+    ends = model.predict_ends()
+    low_N, end_N, high_N = (
+        model.scale.unscale_losses(ends.mean_N + n * ends.sd_N) for n in (-1, 0, 1)
+    )
     ended_N = np.isfinite(loss_NK[:, -1])  # to the last bit
     low_N, end_N, high_N = (
         np.where(ended_N, loss_NK[:, -1], x_N) for x_N in (low_N, end_N, high_N)
@@ -147,19 +151,19 @@ def predicted_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array,
     return end_N, low_N, high_N
 
 
-def _at(loss_N: Array, from_N: Array, y_N: Array) -> Array:
+def _interpolate_targets(loss_N: Array, from_N: Array, y_N: Array) -> Array:
     """The targets of losses, interpolated between the known ones."""
     order = np.argsort(from_N, kind="stable")
     return np.asarray(np.interp(loss_N, from_N[order], y_N[order]))
 
 
 @cache
-def blas() -> ThreadpoolController:
+def load_blas_controller() -> ThreadpoolController:
     """Limits BLAS threads: with one a suggestion takes 0.017 s, not 0.31 s, beside busy trials."""
     return ThreadpoolController()
 
 
-def at_most(loss_N: Array) -> NDArray[np.int64]:
+def select_rows(loss_N: Array) -> NDArray[np.int64]:
     """All rows; of too many the best, and as many that are spread over the others."""
     if len(loss_N) <= _MOST_TRIALS:
         return np.arange(len(loss_N))
@@ -169,9 +173,9 @@ def at_most(loss_N: Array) -> NDArray[np.int64]:
     return np.sort(np.concatenate([order[:half], spread]))
 
 
-def targets(loss_N: Array) -> Array:
+def normalize_losses(loss_N: Array) -> Array:
     """Losses, winsorized and made normal (Yeo and Johnson), of zero mean and unit variance."""
-    loss_N = winsorized(bounded(loss_N))
+    loss_N = winsorize(clip_losses(loss_N))
     spread = loss_N.std()
     if spread <= 1e-300 or not np.isfinite(spread):
         return np.zeros_like(loss_N)
@@ -184,20 +188,20 @@ def targets(loss_N: Array) -> Array:
     return np.asarray((z_N - z_N.mean()) / z_N.std())
 
 
-def winsorized(loss_N: Array) -> Array:
+def winsorize(loss_N: Array) -> Array:
     """Losses without outliers (Tukey, "The Future of Data Analysis", 1962, section 14)."""
     least, quarter, median = np.quantile(loss_N, [0, 0.25, 0.5])
     spread = (median - quarter) or (median - least)
     return np.minimum(loss_N, median + _FAR_OUT * spread) if spread > 0 else loss_N
 
 
-def too_near(x_MF: Array, running_PF: Array, dims: int) -> Array:
+def measure_nearness(x_MF: Array, running_PF: Array, dims: int) -> Array:
     """How close each point is to a running trial, 0 (far) to 2 (equal): slots spread out."""
     count = len(running_PF)
     if not count or not dims:
         return np.zeros(len(x_MF))
     least = _REACH * math.sqrt(dims) * count ** (1 - 1 / dims)
-    nearest_M = np.sqrt(squared_distances(x_MF, running_PF).min(axis=1))
+    nearest_M = np.sqrt(compute_squared_distances(x_MF, running_PF).min(axis=1))
     return np.where(nearest_M < least, 2 - nearest_M / least, 0.0)
 
 
@@ -215,7 +219,7 @@ def maximise(
     dims = len(encoding)
     pool = [rng.random((512, dims))]
     for step in (0.1, 0.02):
-        pool.append(_stepped(np.repeat(leaders_KD, 32, axis=0), step, encoding, rng))
+        pool.append(_move_points(np.repeat(leaders_KD, 32, axis=0), step, encoding, rng))
     u_MD = encoding.snap(np.concatenate(pool))
     score_M = score(u_MD)
     ranked = (i for i in np.argsort(-score_M, kind="stable") if allows is None or allows(u_MD[i]))
@@ -224,11 +228,11 @@ def maximise(
     best_S = score_M[order[:_STARTS]]
     step = 0.1
     for _ in range(12):
-        tries_MD = encoding.snap(_stepped(np.repeat(best_SD, 16, axis=0), step, encoding, rng))
+        tries_MD = encoding.snap(_move_points(np.repeat(best_SD, 16, axis=0), step, encoding, rng))
         tries_SKD = tries_MD.reshape(len(best_SD), 16, dims)
         tries_SK = score(tries_MD).reshape(len(best_SD), 16)
         for s in range(len(best_SD)):
-            k = _first_better(tries_SKD[s], tries_SK[s], best_S[s], allows)
+            k = _find_better(tries_SKD[s], tries_SK[s], best_S[s], allows)
             if k is not None:
                 best_SD[s] = tries_SKD[s, k]
                 best_S[s] = tries_SK[s, k]
@@ -239,7 +243,7 @@ def maximise(
         yield u_MD[i]
 
 
-def _first_better(
+def _find_better(
     u_KD: Array, score_K: Array, than: float, allows: Callable[[Array], bool] | None
 ) -> int | None:
     """The allowed point of the highest score above `than`, or None."""
@@ -251,7 +255,7 @@ def _first_better(
     return None
 
 
-def _stepped(u_MD: Array, step: float, encoding: Encoding, rng: np.random.Generator) -> Array:
+def _move_points(u_MD: Array, step: float, encoding: Encoding, rng: np.random.Generator) -> Array:
     """Points moved a little along some of their columns; choices are redrawn."""
     count, dims = u_MD.shape
     u_MD = np.where(np.isnan(u_MD), rng.random(u_MD.shape), u_MD)

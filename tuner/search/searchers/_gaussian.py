@@ -57,7 +57,7 @@ class GaussianProcess:
     def predict(self, x_MF: Array) -> tuple[Array, Array]:
         """(mean, standard deviation) of the function, without noise, at each query."""
         z_MF = x_MF * self._weights_F
-        k_MN = self.signal * _matern(squared_distances(z_MF, self._z_NF))
+        k_MN = self.signal * _matern(compute_squared_distances(z_MF, self._z_NF))
         mean_M = k_MN @ self._alpha_N
         v_NM = solve_triangular(self._chol_NN, k_MN.T, lower=True, check_finite=False)
         variance_M = self.signal - np.einsum("nm,nm->m", v_NM, v_NM)
@@ -77,7 +77,7 @@ class GaussianProcess:
         self._y_N = y_N
         self._noise_N = noise_N
         self._z_NF = x_NF * self._weights_F
-        k_NN = self.signal * _matern(squared_distances(self._z_NF, self._z_NF))
+        k_NN = self.signal * _matern(compute_squared_distances(self._z_NF, self._z_NF))
         k_NN[np.diag_indices_from(k_NN)] += self.noise + noise_N + _JITTER
         self._chol_NN = _cholesky(k_NN)
         self._alpha_N = cho_solve((self._chol_NN, True), y_N, check_finite=False)
@@ -101,13 +101,13 @@ def _fit(x_NF: Array, y_N: Array, groups_F: Groups, noise_N: Array) -> Array:
     i_A, j_A = np.tril_indices(len(y_N), -1)  # a half of the matrices, since they are symmetric
     at_A = i_A * len(y_N) + j_A
     groups_x = (x_NF[:, groups_F == g] for g in range(groups))
-    d_GA = np.stack([squared_distances(x_NF, x_NF)[i_A, j_A] for x_NF in groups_x])
+    d_GA = np.stack([compute_squared_distances(x_NF, x_NF)[i_A, j_A] for x_NF in groups_x])
     (scale, scale_sd), (signal, signal_sd), (noise, noise_sd) = _PRIORS.values()
     means = np.array([scale + 0.5 * math.log(groups)] * groups + [signal, noise])
     sds = np.array([scale_sd] * groups + [signal_sd, noise_sd])
     diagonal = np.diag_indices(len(y_N))
 
-    def loss(log_theta: Array) -> tuple[float, Array]:
+    def compute_loss(log_theta: Array) -> tuple[float, Array]:
         weights_G = np.exp(-2 * log_theta[:groups])
         signal, noise = np.exp(log_theta[groups:])
         squared_A = weights_G @ d_GA
@@ -134,14 +134,16 @@ def _fit(x_NF: Array, y_N: Array, groups_F: Groups, noise_N: Array) -> Array:
     bounds = [_BOUNDS["scale"]] * groups + [_BOUNDS["signal"], _BOUNDS["noise"]]
     starts = [means, means + np.array([0.0] * groups + [0.0, 4.0])]
     fits = [
-        minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 50})
+        minimize(
+            compute_loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 50}
+        )
         for start in starts
     ]
     best: Array = min(fits, key=lambda fit: float(fit.fun)).x
     return best
 
 
-def squared_distances(a_NF: Array, b_MF: Array) -> Array:
+def compute_squared_distances(a_NF: Array, b_MF: Array) -> Array:
     """distance_NM, of each of the N points from each of the M."""
     # centred, so that little is lost where points lie close together
     centre_F = b_MF.mean(axis=0) if len(b_MF) else 0.0

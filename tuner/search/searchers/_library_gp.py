@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.search.searchers._bayesopt import Features, blas, targets
+from tuner.search.searchers._bayesopt import Features, load_blas_controller, normalize_losses
 from tuner.search.searchers._observations import ModelInput
 from tuner.spec.space.encoding import Array, Encoding
 
@@ -36,17 +36,17 @@ class LibraryGP:
         if len(encoding) == 0:
             return
         features = Features(encoding)
-        optimizer = _optimizer(features, int(rng.integers(2**31)))
+        optimizer = _build_optimizer(features, int(rng.integers(2**31)))
         worst = _register(optimizer, data, features)
         for _ in range(_ROUNDS):
-            with blas().limit(limits=1, user_api="blas"):
+            with load_blas_controller().limit(limits=1, user_api="blas"):
                 suggested = optimizer.suggest()
             x_F = np.array([suggested[name] for name in optimizer.space.keys])
-            yield features.point(x_F)
+            yield features.decode_point(x_F)
             optimizer.register(x_F, worst)
 
 
-def _optimizer(features: Features, seed: int) -> BayesianOptimization:
+def _build_optimizer(features: Features, seed: int) -> BayesianOptimization:
     from bayes_opt import BayesianOptimization
     from bayes_opt.acquisition import UpperConfidenceBound
 
@@ -71,7 +71,7 @@ def _register(optimizer: BayesianOptimization, data: ModelInput, features: Featu
     """Register the trials; returns the value of the worst."""
     order = np.argsort(data.loss_N, kind="stable")
     rows = np.union1d(order[: _MOST // 2], np.arange(len(order))[-_MOST // 2 :])
-    value_N = -targets(data.loss_N[rows])
+    value_N = -normalize_losses(data.loss_N[rows])
     worst = float(value_N.min())
     mean = float(value_N.mean())
     for u_ND, values in (

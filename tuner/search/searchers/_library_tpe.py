@@ -31,20 +31,20 @@ class LibraryTPE:
         from hyperopt import tpe
         from hyperopt.base import Domain, trials_from_docs
 
-        domain = Domain(_refuse_to_run, _branch(encoding, parent=-1, number=0))
-        known = trials_from_docs(_documents(data, encoding), validate=False)
+        domain = Domain(_refuse_to_run, _build_space(encoding, parent=-1, number=0))
+        known = trials_from_docs(_build_documents(data, encoding), validate=False)
         for _ in range(_ROUNDS):
             seed = int(rng.integers(2**31))
             ids = [len(known.trials)]
             (suggestion,) = tpe.suggest(ids, domain, known, seed, n_startup_jobs=0, verbose=False)
-            yield point_of(suggestion["misc"]["vals"], encoding)
+            yield decode_point(suggestion["misc"]["vals"], encoding)
 
 
 def _refuse_to_run(config: Any) -> float:
     raise AssertionError("hyperopt only suggests")
 
 
-def _branch(encoding: Encoding, *, parent: int, number: int) -> dict[str, Any]:
+def _build_space(encoding: Encoding, *, parent: int, number: int) -> dict[str, Any]:
     """hyperopt's space of the columns in a branch of a choice; parent -1: of those in none."""
     from hyperopt import hp
 
@@ -55,14 +55,14 @@ def _branch(encoding: Encoding, *, parent: int, number: int) -> dict[str, Any]:
         label = str(d)
         if column.categories:
             branches = range(column.categories)
-            options = [_branch(encoding, parent=d, number=branch) for branch in branches]
+            options = [_build_space(encoding, parent=d, number=branch) for branch in branches]
             space[label] = hp.choice(label, options)
         else:
             space[label] = hp.uniform(label, 0, 1)
     return space
 
 
-def _documents(data: ModelInput, encoding: Encoding) -> list[dict[str, Any]]:
+def _build_documents(data: ModelInput, encoding: Encoding) -> list[dict[str, Any]]:
     """The trials as documents of hyperopt; those without a loss last."""
     from hyperopt.base import JOB_STATE_DONE, STATUS_OK, Trials
 
@@ -72,27 +72,27 @@ def _documents(data: ModelInput, encoding: Encoding) -> list[dict[str, Any]]:
         result["loss"] = loss
     miscs = []
     for number, u_D in enumerate(points):
-        values = values_of(u_D, encoding)
+        values = encode_point(u_D, encoding)
         ids = {label: [number] * len(held) for label, held in values.items()}
         miscs.append({"tid": number, "cmd": None, "workdir": None, "idxs": ids, "vals": values})
     documents = Trials().new_trial_docs(range(len(points)), [None] * len(points), results, miscs)
     return [{**document, "state": JOB_STATE_DONE} for document in documents]
 
 
-def values_of(u_D: Array, encoding: Encoding) -> dict[str, list[Any]]:
+def encode_point(u_D: Array, encoding: Encoding) -> dict[str, list[Any]]:
     """hyperopt's value of each column that the point has: a quantile, or a branch's number."""
     values: dict[str, list[Any]] = {}
     for d, column in enumerate(encoding.columns):
         if np.isnan(u_D[d]):
             values[str(d)] = []
         elif column.categories:
-            values[str(d)] = [int(encoding.cells(d, u_D[d : d + 1])[0])]
+            values[str(d)] = [int(encoding.find_cells(d, u_D[d : d + 1])[0])]
         else:
             values[str(d)] = [float(u_D[d])]
     return values
 
 
-def point_of(values: dict[str, list[Any]], encoding: Encoding) -> Array:
+def decode_point(values: dict[str, list[Any]], encoding: Encoding) -> Array:
     """The point of hyperopt's values."""
     u_D = np.full(len(encoding), np.nan)
     for d, column in enumerate(encoding.columns):

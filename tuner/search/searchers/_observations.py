@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.search.curves import bounded
-from tuner.search.goals import weighted, weights_of
+from tuner.search.curves import clip_losses
+from tuner.search.goals import compute_goal_weights, scalarize_losses
 from tuner.spec.sections import Objective
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
-from tuner.spec.space.spaces import config_key
+from tuner.spec.space.spaces import compute_config_key
 
 RUNNING = "running"
 ENDED = "ended"
@@ -50,9 +50,9 @@ class Observation:
 
     @property
     def key(self) -> str:
-        """`config_key` of its config, which never changes."""
+        """`compute_config_key` of its config, which never changes."""
         if self._key is None:
-            self._key = config_key(self.config)
+            self._key = compute_config_key(self.config)
         return self._key
 
     @property
@@ -60,7 +60,7 @@ class Observation:
         """Whether it has reported, and no report keeps the limits."""
         return self.beyond and not self.reports and self.status != LOST
 
-    def encoded(self, encoding: Encoding) -> tuple[float, ...]:
+    def encode(self, encoding: Encoding) -> tuple[float, ...]:
         """The point of its config in the search's `encoding`; a tuple saves memory."""
         if self._u_D is None:
             self._u_D = tuple(encoding.encode(self.config).tolist())
@@ -85,9 +85,9 @@ class Observation:
 class ModelInput:
     """N trials with reports, and those without; less is better.
 
-    loss_N: see `expected_losses`. failed_ND: these count as the worst, and so do those without a
-    report within the limits, `beyond` in number. pending_PD: running, without a report. allows: or
-    None. favour: what priors add to the logarithm of each point's merit, or None.
+    loss_N: see `estimate_final_losses`. failed_ND: these count as the worst, and so do those
+    without a report within the limits, `beyond` in number. pending_PD: running, without a report.
+    allows: or None. favour: what priors add to the logarithm of each point's merit, or None.
     """
 
     u_ND: Array
@@ -107,7 +107,7 @@ class ModelInput:
         return bool((ends_N[~self.live_N] < ends_N.max(initial=0)).any())
 
 
-def model_input(
+def build_model_input(
     trials: Sequence[Observation],
     encoding: Encoding,
     objective: Objective,
@@ -122,67 +122,67 @@ def model_input(
     whole = max_t or max((max(trial.reports) for trial in trials if trial.reports), default=1)
     sign = objective.sign
     if objective.others:
-        curves = _weighted_curves(reported, weights_of(number, len(objective.goals)))
+        curves = _scalarize_curves(reported, compute_goal_weights(number, len(objective.goals)))
     else:
-        curves = [_losses(trial.reports, sign, whole) for trial in reported]
+        curves = [_convert_to_losses(trial.reports, sign, whole) for trial in reported]
     return ModelInput(
-        _points(reported, encoding),
-        expected_losses(curves),
+        _encode_points(reported, encoding),
+        estimate_final_losses(curves),
         curves,
         np.array([trial.status == RUNNING for trial in reported], dtype=bool),
-        _points([t for t in trials if t.status == FAILED or t.is_beyond], encoding),
-        _points(
+        _encode_points([t for t in trials if t.status == FAILED or t.is_beyond], encoding),
+        _encode_points(
             [t for t in trials if t.status == RUNNING and not (t.reports or t.beyond)], encoding
         ),
         sum(trial.is_beyond for trial in trials),
     )
 
 
-def _weighted_curves(trials: Sequence[Observation], weight_G: Array) -> list[dict[int, float]]:
+def _scalarize_curves(trials: Sequence[Observation], weight_G: Array) -> list[dict[int, float]]:
     """The curves of trials with several goals, by these weights."""
     losses = [trial.losses or {} for trial in trials]
     rows = [loss_G for by_epoch in losses for loss_G in by_epoch.values()]
     if not rows:
         return []
-    distances = iter(weighted(np.array(rows), weight_G).tolist())
+    distances = iter(scalarize_losses(np.array(rows), weight_G).tolist())
     return [{epoch: next(distances) for epoch in by_epoch} for by_epoch in losses]
 
 
-def _losses(reports: dict[int, float], sign: int, whole: int) -> dict[int, float]:
+def _convert_to_losses(reports: dict[int, float], sign: int, whole: int) -> dict[int, float]:
     """The losses of `reports`; the same object if nothing changes, to save memory."""
     if sign == 1 and 0 not in reports:
         return reports
     return {epoch or whole: sign * value for epoch, value in reports.items()}
 
 
-def _points(trials: Sequence[Observation], encoding: Encoding) -> Array:
-    points = [trial.encoded(encoding) for trial in trials]
+def _encode_points(trials: Sequence[Observation], encoding: Encoding) -> Array:
+    points = [trial.encode(encoding) for trial in trials]
     return encoding.snap(np.array(points).reshape(len(points), len(encoding)))
 
 
-def expected_losses(curves: Sequence[Curve]) -> Array:
+def estimate_final_losses(curves: Sequence[Curve]) -> Array:
     """The expected loss of N trials at the last epoch that any has reached.
 
     Trials that ended earlier are mapped by isotonic regression over those that went on; better or
     worse ones come just outside. So age alone makes none better.
     """
     ends_N = np.array([max(curve) for curve in curves], dtype=int)
-    last_N = bounded([curve[max(curve)] for curve in curves])
+    last_N = clip_losses([curve[max(curve)] for curve in curves])
     expected_N = last_N.copy()
     for end in sorted({int(e) for e in ends_N}, reverse=True)[1:]:
         here = np.flatnonzero(ends_N == end)
         later = np.flatnonzero(ends_N > end)
         met = np.array([i for i in later.tolist() if end in curves[i]], dtype=int)
         if len(met):
-            then = bounded([curves[i][end] for i in met.tolist()])
-            expected_N[here] = _continued(last_N[here], then, expected_N[met])
+            then = clip_losses([curves[i][end] for i in met.tolist()])
+            expected_N[here] = _extrapolate_losses(last_N[here], then, expected_N[met])
         else:  # none reported this epoch: the ranks are matched
             shares = np.argsort(np.argsort(last_N[here])) / max(len(here) - 1, 1)
             expected_N[here] = np.quantile(expected_N[later], shares)
     return expected_N
 
 
-def _continued(loss_N: Array, then: Array, expected: Array) -> Array:
+def _extrapolate_losses(loss_N: Array, then: Array, expected: Array) -> Array:
     """The expected losses of trials that ended with `loss_N`, by those with `then` there."""
     from scipy.optimize import isotonic_regression  # takes 0.3 s
 

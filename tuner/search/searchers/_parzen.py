@@ -43,12 +43,12 @@ class Parzen:
         self._width_KD = np.vstack([width_ND, np.ones((1, dims))])
         self._encoding = encoding
         self._category_KC = {
-            d: _categories(column, self._u_KD[:, d])
+            d: _compute_category_weights(column, self._u_KD[:, d])
             for d, column in enumerate(encoding.columns)
             if column.categories
         }
         self._log_area_K = {
-            d: np.log(self._width_KD[:, d] * self._inside_K(d)) + _LOG_NORMAL
+            d: np.log(self._width_KD[:, d] * self._compute_inside(d)) + _LOG_NORMAL
             for d, column in enumerate(encoding.columns)
             if not column.categories
         }
@@ -78,7 +78,7 @@ class Parzen:
         parts = [self._log_density(u_MD[i : i + rows]) for i in range(0, len(u_MD), rows)]
         return np.concatenate(parts) if parts else np.empty(0)
 
-    def _inside_K(self, d: int) -> Array:
+    def _compute_inside(self, d: int) -> Array:
         """The share of each normal kernel that lies between the cube's sides."""
         centre_K = self._u_KD[:, d]
         width_K = self._width_KD[:, d]
@@ -90,7 +90,7 @@ class Parzen:
             u_M1 = u_MD[:, d, None]
             if column.categories:
                 kernel_KC = np.log(self._category_KC[d] * column.categories)
-                kernel_MK = kernel_KC[:, self._encoding.cells(d, u_MD[:, d])].T
+                kernel_MK = kernel_KC[:, self._encoding.find_cells(d, u_MD[:, d])].T
             else:
                 centre_K = self._u_KD[:, d]
                 width_K = self._width_KD[:, d]
@@ -100,7 +100,7 @@ class Parzen:
         return np.asarray(np.logaddexp.reduce(log_MK, axis=1))
 
 
-def likelier(
+def draw_by_ratio(
     good: Parzen,
     other: Parzen,
     count: int,
@@ -118,13 +118,13 @@ def likelier(
         yield from u_MD[np.argsort(-ratio_M, kind="stable")]
 
 
-def scott_widths(u_ND: Array) -> Array:
+def compute_scott_widths(u_ND: Array) -> Array:
     """Widths by the numbers of points and of columns alone (Scott's rule)."""
     count, dims = u_ND.shape
     return np.full(u_ND.shape, _SPREAD * max(count, 1) ** (-1 / (4 + dims)))
 
 
-def neighbour_widths(u_ND: Array) -> Array:
+def compute_neighbour_widths(u_ND: Array) -> Array:
     """Widths by the distance to the nearest points, column by column."""
     width_ND = np.ones(u_ND.shape)
     for d in range(u_ND.shape[1]):
@@ -142,7 +142,7 @@ def neighbour_widths(u_ND: Array) -> Array:
     return width_ND
 
 
-def adaptive_widths(u_ND: Array) -> Array:
+def compute_adaptive_widths(u_ND: Array) -> Array:
     """hyperopt's widths: the wider gap to the next points of the column, or to its middle."""
     from hyperopt import tpe
 
@@ -157,7 +157,7 @@ def adaptive_widths(u_ND: Array) -> Array:
     return width_ND
 
 
-def _categories(column: Column, u_K: Array) -> Array:
+def _compute_category_weights(column: Column, u_K: Array) -> Array:
     """The weight of each category in each kernel: mostly that of its point."""
     active_K = ~np.isnan(u_K)
     share_KC = np.full((len(u_K), column.categories), 1 / (active_K.sum() + 1))
@@ -187,10 +187,12 @@ class BOHB:
         u_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")]
         count = min(math.ceil(_GOOD * math.sqrt(len(u_ND) + data.beyond)), len(u_ND))
         good, bad = (
-            Parzen(points_ND, scott_widths(points_ND), encoding)
+            Parzen(points_ND, compute_scott_widths(points_ND), encoding)
             for points_ND in (u_ND[:count], np.concatenate([u_ND[count:], data.failed_ND]))
         )
-        yield from likelier(good, bad, self.candidates, rng, widening=_WIDENING, favour=data.favour)
+        yield from draw_by_ratio(
+            good, bad, self.candidates, rng, widening=_WIDENING, favour=data.favour
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,22 +221,22 @@ class TPE:
         good_ND = data.u_ND[order[:count]]
         rest_ND = data.u_ND[order[count:]]
         other_ND = np.concatenate([rest_ND, data.failed_ND, data.pending_PD])
-        weight_N = _improvements(data.loss_N[order], count)
+        weight_N = _compute_improvements(data.loss_N[order], count)
         if data.stops_early:
-            good_widths = other_widths = scott_widths
+            good_widths = other_widths = compute_scott_widths
             widening = _WIDENING
         else:
-            good_widths = neighbour_widths
-            other_widths = adaptive_widths
+            good_widths = compute_neighbour_widths
+            other_widths = compute_adaptive_widths
             widening = 1.0
         good = Parzen(good_ND, good_widths(good_ND), encoding, weight_N)
         other = Parzen(other_ND, other_widths(other_ND), encoding)
-        yield from likelier(
+        yield from draw_by_ratio(
             good, other, self.candidates, rng, widening=widening, favour=data.favour
         )
 
 
-def _improvements(loss_N: Array, count: int) -> Array:
+def _compute_improvements(loss_N: Array, count: int) -> Array:
     """How far each of the `count` least losses is below the rest, 1 on average."""
     below = loss_N[min(count, len(loss_N) - 1)] - loss_N[:count]
     most = below.max(initial=0.0)

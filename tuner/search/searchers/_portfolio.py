@@ -12,12 +12,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from tuner.search.curves import bounded
-from tuner.search.searchers._bayesopt import Features, at_most, blas, targets
+from tuner.search.curves import clip_losses
+from tuner.search.searchers._bayesopt import (
+    Features,
+    load_blas_controller,
+    normalize_losses,
+    select_rows,
+)
 from tuner.search.searchers._gaussian import GaussianProcess
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
-from tuner.spec.space.spaces import config_key
+from tuner.spec.space.spaces import compute_config_key
 
 # The trials of an earlier search, at least one: config, and what it is worth, as a loss
 Source = Sequence[tuple[dict[str, Value], float | None]]
@@ -33,31 +38,33 @@ def order_leaders(
         configs = [config for config, _ in source]
         u_ND = encoding.snap(np.array([encoding.encode(config) for config in configs]))
         losses = np.array([loss for _, loss in source], dtype=float)
-        loss_N = bounded(np.nan_to_num(losses, nan=np.inf))
+        loss_N = clip_losses(np.nan_to_num(losses, nan=np.inf))
         tasks.append((u_ND, loss_N))
         offered = np.flatnonzero([offers(config) for config in configs])
         if len(offered):
             best = int(offered[loss_N[offered].argmin()])
-            leaders.setdefault(config_key(configs[best]), (configs[best], u_ND[best]))
+            leaders.setdefault(compute_config_key(configs[best]), (configs[best], u_ND[best]))
     configs = [config for config, _ in leaders.values()]
     if len(configs) < 2:
         return configs
     points = [u_D for _, u_D in leaders.values()]
-    with blas().limit(limits=1, user_api="blas"):
-        ranks = [predicted_ranks(encoding, *task, np.array(points)) for task in tasks]
-    return [configs[m] for m in greedy(np.array(ranks))]
+    with load_blas_controller().limit(limits=1, user_api="blas"):
+        ranks = [predict_ranks(encoding, *task, np.array(points)) for task in tasks]
+    return [configs[m] for m in order_greedily(np.array(ranks))]
 
 
-def predicted_ranks(encoding: Encoding, u_ND: Array, loss_N: Array, u_MD: Array) -> Array:
+def predict_ranks(encoding: Encoding, u_ND: Array, loss_N: Array, u_MD: Array) -> Array:
     """The share of a source's N trials that are predicted to be better than each candidate."""
     features = Features(encoding)
-    rows = at_most(loss_N)
-    process = GaussianProcess(features(u_ND[rows]), targets(loss_N)[rows], features.groups_F)
+    rows = select_rows(loss_N)
+    process = GaussianProcess(
+        features(u_ND[rows]), normalize_losses(loss_N)[rows], features.groups_F
+    )
     mean_N, mean_M = (process.predict(features(u_D))[0] for u_D in (u_ND[rows], u_MD))
     return np.searchsorted(np.sort(mean_N), mean_M) / len(rows)
 
 
-def greedy(rank_SM: Array) -> list[int]:
+def order_greedily(rank_SM: Array) -> list[int]:
     """All candidates in order: each lowers the mean over sources of the best rank most.
 
     Of equals, that of the lower mean rank comes first.

@@ -16,18 +16,18 @@ SETTINGS = GridSettings  # in `tuner.spec`, which needs it to confirm leaders
 def build(settings: GridSettings, seed: int, **_: Any) -> Any:
     """The searcher of these settings; nothing in it depends on the seed."""
     configs = settings.configs
-    grid = Grid(settings.space, settings.points_of, through=settings.through)
+    grid = Grid(settings.space, settings.count_points, through=settings.through)
     count = len(configs) or grid.size
     order: Sequence[int] = range(count)
     if settings.order == "spread" and not configs:
-        order = grid.spread()
+        order = grid.shuffle_cells()
         count = len(order)
 
-    def config_of(number: int) -> dict[str, Any] | None:
+    def find_config(number: int) -> dict[str, Any] | None:
         if number >= count:
             return None
         if configs:
             return deepcopy(configs[number])
         return grid[order[number]]
 
-    return numbered_searcher("grid", config_of, settings.seeds or (None,), settings.forbid)
+    return numbered_searcher("grid", find_config, settings.seeds or (None,), settings.forbid)

@@ -38,7 +38,7 @@ class HyperOptSettings(ModelSettings):
     )
 
     @model_validator(mode="after")
-    def _uses_its_settings(self) -> Self:
+    def _check_engine_settings(self) -> Self:
         if self.engine == "tuner":
             return self
         rule = f"is not used by engine {self.engine}, which has its own"

@@ -23,7 +23,7 @@ def build(settings: RandomSettings, seed: int, **_: Any) -> Any:
     """The searcher of these settings; config k depends on k, the seed and the settings alone."""
     searcher = distinct_searcher(settings, seed, draw_with_priors(settings.space, seed))
     if settings.points_to_evaluate:
-        from tuner.search.searchers._learning import first_configs
+        from tuner.search.searchers._learning import list_first_configs
 
-        searcher.begin_with(filter(settings.gives, first_configs(settings, seed)))
+        searcher.queue_configs(filter(settings.can_suggest, list_first_configs(settings, seed)))
     return searcher

@@ -29,15 +29,15 @@ from uuid import uuid4
 from tuner.errors import StorageError, UsageError, translate_error
 from tuner.experiment.files import encode, replace_file
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.remote.lease import Watch, acquire, is_held
-from tuner.experiment.remote.objects import Objects, objects_in
-from tuner.places import is_url, local
+from tuner.experiment.remote.lease import Watch, acquire_lease, is_held
+from tuner.experiment.remote.objects import Objects, open_objects
+from tuner.places import find_local_folder, is_url
 from tuner.spec.code import is_by_value
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.notify import is_hidden
 from tuner.spec.plain_values import parse_json
 from tuner.spec.settings import Settings
-from tuner.wording import program
+from tuner.wording import find_program
 
 FOLDER = ".queue"
 _ENTRY = "entry.json"
@@ -70,7 +70,7 @@ class Entry(Settings):
     nonce: str = ""
 
 
-def entry_of(
+def build_entry(
     spec: ExperimentSpec, *, user: str, directory: str, paths: Sequence[str] = ()
 ) -> Entry:
     """The entry of a validated spec; raises UsageError if another process cannot run it."""
@@ -144,10 +144,10 @@ class Queue:
 
     def __init__(self, storage: str) -> None:
         if not is_url(storage):
-            storage = str(local(storage).absolute())
+            storage = str(find_local_folder(storage).absolute())
         self.storage = storage.rstrip("/")
-        self._folder = local(self.storage) / FOLDER  # what this machine alone needs
-        self._objects = objects_in(f"{self.storage}/{FOLDER}")
+        self._folder = find_local_folder(self.storage) / FOLDER  # what this machine alone needs
+        self._objects = open_objects(f"{self.storage}/{FOLDER}")
         self._translated = partial(
             translate_error, StorageError, f"cannot use the queue in {storage}", of=OSError
         )
@@ -164,7 +164,7 @@ class Queue:
             if is_named:
                 raise UsageError(
                     f"the queue of {self.storage} has an entry {name!r}: give another name, or "
-                    f"take it out by: {program()} queue rm {shlex.quote(name)}"
+                    f"take it out by: {find_program()} queue rm {shlex.quote(name)}"
                 )
             number += 1
             spec = {**entry.spec, "name": f"{name}-{number}"}
@@ -174,30 +174,30 @@ class Queue:
     def _create(self, entry: Entry) -> bool:
         with self._translated():
             self._objects.check_create()
-            if self.experiment(entry.name).is_taken:
+            if self.find_folder(entry.name).is_taken:
                 return False
             entry = entry.model_copy(update={"nonce": uuid4().hex})
             data = entry.model_dump_json(indent=2).encode()
             return self._objects.create(f"{entry.name}/{_ENTRY}", data)
 
-    def names(self) -> dict[str, set[str]]:
+    def list_files(self) -> dict[str, set[str]]:
         """The files of each entry, by its name."""
         by_name: dict[str, set[str]] = {}
         with self._translated():
-            for path in self._objects.names():
+            for path in self._objects.list_names():
                 name, _, file = path.partition("/")
                 by_name.setdefault(name, set()).add(file)
         return {name: files for name, files in by_name.items() if _ENTRY in files}
 
-    def open(self) -> dict[str, Open]:
+    def list_open(self) -> dict[str, Open]:
         """The entries that have not ended, by name."""
         return {
             name: Open(_BEGUN in files, any(file.startswith("lock/") for file in files))
-            for name, files in self.names().items()
+            for name, files in self.list_files().items()
             if _ENDED not in files
         }
 
-    def entry(self, name: str) -> Entry | None:
+    def read_entry(self, name: str) -> Entry | None:
         """The entry of this name, or None if it is missing or damaged."""
         data = self._read(name, _ENTRY)
         try:
@@ -205,52 +205,52 @@ class Queue:
         except ValueError:
             return None
 
-    def statuses(self) -> list[EntryStatus]:
+    def list_statuses(self) -> list[EntryStatus]:
         statuses = []
-        for name, files in self.names().items():
-            if entry := self.entry(name):
-                ended = self.ended(name) if _ENDED in files else None
-                status = ended.status if ended else self._status(name)
+        for name, files in self.list_files().items():
+            if entry := self.read_entry(name):
+                ended = self.read_end(name) if _ENDED in files else None
+                status = ended.status if ended else self._find_status(name)
                 statuses.append(EntryStatus(entry, status, ended))
         return sorted(statuses, key=lambda status: (status.entry.added, status.entry.name))
 
-    def _status(self, name: str) -> str:
+    def _find_status(self, name: str) -> str:
         with self._translated():
-            has_runner = is_held(self._objects_of(name))
-        return RUNNING if has_runner or self.experiment(name).is_driven else WAITING
+            has_runner = is_held(self._open_objects(name))
+        return RUNNING if has_runner or self.find_folder(name).is_driven else WAITING
 
-    def experiment(self, name: str) -> ExperimentFolder:
+    def find_folder(self, name: str) -> ExperimentFolder:
         """The experiment of an entry, which may not exist yet."""
-        return ExperimentFolder(local(self.storage) / name)
+        return ExperimentFolder(find_local_folder(self.storage) / name)
 
-    def log(self, name: str) -> Path:
+    def find_log(self, name: str) -> Path:
         return self._folder / name / "log.txt"
 
-    def gpus(self, machine: str) -> Path:
+    def find_gpu_locks(self, machine: str) -> Path:
         """The folder of the locks by which searches on `machine` share its GPUs."""
         return self._folder / _RUNNERS / quote(machine, safe="") / "gpus"
 
-    def spec_file(self, entry: Entry) -> str:
+    def write_spec(self, entry: Entry) -> str:
         """A file on this machine with the spec of an entry, for `tuner run`; raises OSError."""
         path = self._folder / entry.name / "spec.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, lambda partial: partial.write_bytes(encode(entry.spec)))
         return str(path)
 
-    def ended(self, name: str) -> Ended | None:
+    def read_end(self, name: str) -> Ended | None:
         data = self._read(name, _ENDED)
         try:
             return None if data is None else Ended.model_validate(parse_json(data))
         except ValueError:
             return Ended(status=FAILED, why=f"{_ENDED} is damaged", time=0)
 
-    def watch(self, name: str) -> Watch:
+    def watch_entry(self, name: str) -> Watch:
         """Watches the lease of an entry, and takes it when it is free."""
-        return Watch(self._objects_of(name))
+        return Watch(self._open_objects(name))
 
     def watch_runner(self, machine: str) -> Watch:
         """The same for the lease of the one runner of a machine or cluster."""
-        return Watch(self._objects_of(f"{_RUNNERS}/{quote(machine, safe='')}"))
+        return Watch(self._open_objects(f"{_RUNNERS}/{quote(machine, safe='')}"))
 
     def has_begun(self, name: str) -> bool:
         """Whether the search of an entry was started before. Records that it starts now."""
@@ -270,19 +270,19 @@ class Queue:
 
         Raises UsageError if there is none, or if it runs.
         """
-        if self.entry(name) is None:
-            names = ", ".join(sorted(self.names())) or "there are none"
+        if self.read_entry(name) is None:
+            names = ", ".join(sorted(self.list_files())) or "there are none"
             raise UsageError(f"no entry {name!r} in the queue of {self.storage}; entries: {names}")
         with self._translated():
-            lease = acquire(self._objects_of(name), lambda: 0, warn=warn)
-            if self.experiment(name).is_driven:
+            lease = acquire_lease(self._open_objects(name), lambda: 0, warn=warn)
+            if self.find_folder(name).is_driven:
                 lease.release()
                 raise UsageError(f"the search of {name} runs: let it end or stop it first")
             self._objects.remove(f"{name}/{_ENTRY}")  # first: from now on it is no entry
             self._objects.remove(name)
 
-    def _objects_of(self, name: str) -> Objects:
-        return objects_in(f"{self.storage}/{FOLDER}/{name}")
+    def _open_objects(self, name: str) -> Objects:
+        return open_objects(f"{self.storage}/{FOLDER}/{name}")
 
     def _read(self, name: str, file: str) -> bytes | None:
         with self._translated():

@@ -33,17 +33,17 @@ from tuner.service.queue.entries import COMPLETED, FAILED, Entry, Queue
 from tuner.service.queue.searches import (
     AGAIN,
     Search,
+    build_entry_spec,
+    choose_status,
+    estimate_waiting_demand,
+    find_outcome,
     is_at_work,
-    outcome_of,
-    spec_of,
-    started,
-    verdict,
-    waiting,
-    why_of,
+    read_failure,
+    start_command,
 )
-from tuner.service.queue.shares import Demand, Room, gpus_here, limits, next_to_start
-from tuner.trial.gpus import room, sharing
-from tuner.wording import amount_of
+from tuner.service.queue.shares import Demand, Room, choose_next, compute_limits, list_gpus
+from tuner.trial.gpus import build_sharing_variables, measure_free_shares
+from tuner.wording import format_amount
 
 _log = logging.getLogger(__name__)
 
@@ -83,8 +83,8 @@ class Runner:
         *,
         capacity: Callable[[bool], Room],
         notify: Callable[[str], object],
-        gpus: Callable[[], tuple[str, ...]] = gpus_here,
-        unused: Callable[[Path, tuple[str, ...]], tuple[float, ...]] = room,
+        gpus: Callable[[], tuple[str, ...]] = list_gpus,
+        unused: Callable[[Path, tuple[str, ...]], tuple[float, ...]] = measure_free_shares,
     ) -> None:
         self._gpu_names = gpus
         self._unused_gpus = unused
@@ -115,9 +115,9 @@ class Runner:
         try:
             is_left = True
             while is_left or stay:
-                self.renew()
+                self.renew_leases()
                 try:
-                    is_left = self.turn()
+                    is_left = self.run_turn()
                     failing_since = None
                 except (StorageError, UsageError):
                     failing_since = failing_since or time.monotonic()
@@ -125,7 +125,7 @@ class Runner:
                         raise
                 time.sleep(every_s if is_left or stay else 0)
         finally:
-            self._leave()
+            self._end_searches()
             with suppress(OSError):  # the lease then expires
                 self._lease.release()
 
@@ -135,14 +135,14 @@ class Runner:
         watch = self._queue.watch_runner(gethostname() if address == LOCAL else address)
         has_notified = False
         with translate_error(StorageError, "cannot use the queue", of=OSError):
-            while (lease := watch.followed()) is None:
+            while (lease := watch.take_if_free()) is None:
                 if not has_notified:
                     self._notify("another runner is at work here; this one takes over when it ends")
                     has_notified = True
                 time.sleep(every_s)
         return lease
 
-    def renew(self) -> None:
+    def renew_leases(self) -> None:
         """Renew the leases that are due, and drop searches that another runner has taken over.
 
         Raises ExperimentError if another runner has taken over.
@@ -156,13 +156,13 @@ class Runner:
         if self._lease is not None and _is_lost(self._lease):
             raise ExperimentError("another runner has taken over, for this one had stood still")
 
-    def turn(self) -> bool:
+    def run_turn(self) -> bool:
         """Look at all entries once, and act; whether any is left."""
         for search in list(self._searches.values()):
             search.read()
             if search.has_ended:
-                self._settle(search)
-        entries = self._queue.open()
+                self._settle_search(search)
+        entries = self._queue.list_open()
         for by_name in (self._watches, self._waiting):
             for name in by_name.keys() - entries.keys():
                 del by_name[name]
@@ -172,81 +172,81 @@ class Runner:
             if name not in self._searches and (not entry.claimed or self._is_free(name))
         ]
         for name in free:
-            if entries[name].begun and is_at_work(self._queue.experiment(name)):
-                self._adopt(name)
-        demands = {name: self._demand_of(name) for name in free if name not in self._searches}
-        self._share([demand for demand in demands.values() if demand])
+            if entries[name].begun and is_at_work(self._queue.find_folder(name)):
+                self._adopt_search(name)
+        demands = {name: self._find_demand(name) for name in free if name not in self._searches}
+        self._share_capacity([demand for demand in demands.values() if demand])
         return any(demands.get(name, True) for name in entries)  # a damaged entry is no work
 
     def _is_free(self, name: str) -> bool:
         with suppress(OSError):  # the next turn tries again
-            return self._watch(name).is_free()
+            return self._find_watch(name).is_free()
         return False
 
-    def _watch(self, name: str) -> Watch:
-        return self._watches.setdefault(name, self._queue.watch(name))
+    def _find_watch(self, name: str) -> Watch:
+        return self._watches.setdefault(name, self._queue.watch_entry(name))
 
-    def _demand_of(self, name: str) -> Demand | None:
+    def _find_demand(self, name: str) -> Demand | None:
         """The demand of an entry that waits, or None if the entry is damaged."""
-        if name not in self._waiting and (entry := self._queue.entry(name)):
-            self._waiting[name] = waiting(entry)
+        if name not in self._waiting and (entry := self._queue.read_entry(name)):
+            self._waiting[name] = estimate_waiting_demand(entry)
         return self._waiting.get(name)
 
-    def _share(self, waits: Sequence[Demand]) -> None:
+    def _share_capacity(self, waits: Sequence[Demand]) -> None:
         """Limit the trials of each running search, and start the next search if there is room."""
         weights = self._terms.weights
-        demands = [search.demand() for search in self._searches.values()]
+        demands = [search.estimate_demand() for search in self._searches.values()]
         capacity = self._capacity(any(demand.each.gpus for demand in [*waits, *demands]))
-        first = next_to_start(
+        first = choose_next(
             waits, demands, at_once=self._terms.at_once, capacity=capacity, weights=weights
         )
         demanding = [*demands, *([first] if first else [])]
-        unused = self._unused(capacity)
-        by_name = limits(demanding, capacity=capacity, unused=unused, weights=weights)
+        unused = self._find_unused(capacity)
+        by_name = compute_limits(demanding, capacity=capacity, unused=unused, weights=weights)
         for name, search in self._searches.items():
-            search.limit(by_name[name])
+            search.request_limit(by_name[name])
         # Without others it starts in any case: a search that is too large reports that itself
         if first and (most := max(by_name[first.name], 0 if demands else 1)):
             self._begin(first.name, most)
 
-    def _unused(self, capacity: Room) -> Room:
+    def _find_unused(self, capacity: Room) -> Room:
         """The capacity without the GPUs that searches on this machine have locked."""
         if self._terms.address != LOCAL or not capacity.gpus:
             return capacity
-        folder = self._queue.gpus(gethostname())
+        folder = self._queue.find_gpu_locks(gethostname())
         return Room(capacity.cpus, self._unused_gpus(folder, self._gpu_names()))
 
-    def _claim(self, name: str) -> tuple[Lease, Entry] | None:
+    def _claim_entry(self, name: str) -> tuple[Lease, Entry] | None:
         with suppress(OSError):  # the next turn tries again
-            if (lease := self._watch(name).followed()) is not None:
-                entry = self._queue.entry(name)
-                if entry is not None and self._queue.ended(name) is None:
+            if (lease := self._find_watch(name).take_if_free()) is not None:
+                entry = self._queue.read_entry(name)
+                if entry is not None and self._queue.read_end(name) is None:
                     return lease, entry
                 lease.release()
         return None
 
-    def _adopt(self, name: str) -> None:
+    def _adopt_search(self, name: str) -> None:
         """Take over an entry whose search runs although its runner has gone."""
-        folder = self._queue.experiment(name)
+        folder = self._queue.find_folder(name)
         folder.refresh()  # its driver may be on another machine
-        limit = folder.document()["spec"].get("max_concurrent") or 1  # runners always set it
-        if claimed := self._claim(name):
+        limit = folder.read_document()["spec"].get("max_concurrent") or 1  # runners always set it
+        if claimed := self._claim_entry(name):
             lease, entry = claimed
-            search = Search(self._queue, entry, spec_of(entry), lease, None, limit=limit)
+            search = Search(self._queue, entry, build_entry_spec(entry), lease, None, limit=limit)
             self._searches[name] = search
             self._notify(f"{name} runs already")
 
     def _begin(self, name: str, most: int) -> None:
-        claimed = self._claim(name)
+        claimed = self._claim_entry(name)
         if claimed is None:
             return
         lease, entry = claimed
-        folder = self._queue.experiment(name)
+        folder = self._queue.find_folder(name)
         exists = folder.is_taken
         has_begun = self._queue.has_begun(name)
         if exists:
             folder.refresh()
-        outcome = outcome_of(folder.path) if exists else None
+        outcome = find_outcome(folder.path) if exists else None
         if exists and not has_begun:
             self._end(name, FAILED, why=f"an experiment {name} exists, which is not the queue's")
         elif outcome in (COMPLETED, FAILED):
@@ -260,12 +260,14 @@ class Runner:
         name = entry.name
         self._tries[name] += 1
         try:
-            spec = spec_of(entry)
-            command = self._command(entry, most, resume=resume)
+            spec = build_entry_spec(entry)
+            command = self._build_command(entry, most, resume=resume)
             environment = dict(os.environ)
             if self._terms.address == LOCAL and spec.resources.gpus:
-                environment |= sharing(self._queue.gpus(gethostname()), self._gpu_names())
-            process = started(command, entry, self._queue.log(name), environment)
+                environment |= build_sharing_variables(
+                    self._queue.find_gpu_locks(gethostname()), self._gpu_names()
+                )
+            process = start_command(command, entry, self._queue.find_log(name), environment)
         except (OSError, SpecError) as error:
             self._end(name, FAILED, why=str(error))
             lease.release()
@@ -274,22 +276,22 @@ class Runner:
             self._queue, entry, spec, lease, process, limit=most, is_new=not resume
         )
         how = "goes on" if resume else "starts"
-        self._notify(f"{name} {how}, {amount_of(most, 'trial')} at a time")
+        self._notify(f"{name} {how}, {format_amount(most, 'trial')} at a time")
 
-    def _command(self, entry: Entry, most: int, *, resume: bool) -> list[str]:
+    def _build_command(self, entry: Entry, most: int, *, resume: bool) -> list[str]:
         name = entry.name
         terms = self._terms
         what = ["resume", name]
         if not resume:
-            what = ["run", self._queue.spec_file(entry), "--name", name]
+            what = ["run", self._queue.write_spec(entry), "--name", name]
         where = ["--storage", self._queue.storage, "--address", terms.address]
         return [*terms.command, *what, *where, "--max-concurrent", str(most), "--yes"]
 
-    def _settle(self, search: Search) -> None:
+    def _settle_search(self, search: Search) -> None:
         """End an entry whose driver has ended, or leave it to be resumed."""
         name = search.entry.name
         process = search.process
-        folder = self._queue.experiment(name)
+        folder = self._queue.find_folder(name)
         if process is not None and is_at_work(folder):  # another driver was faster
             search.process = None
             return
@@ -300,13 +302,13 @@ class Runner:
         if code == UsageError.exit_code and search.is_new and folder.is_taken:
             code = None  # an earlier runner's driver has just created it, or was killed so early
         progress = search.progress if folder.is_taken else None
-        outcome = outcome_of(folder.path)
+        outcome = find_outcome(folder.path)
         tries = self._tries[name]
-        status = verdict(code, outcome=outcome, tries=tries, progress=progress)
+        status = choose_status(code, outcome=outcome, tries=tries, progress=progress)
         if progress:
             del self._tries[name]
         if status == AGAIN and code is not None and code > 0:
-            why, _, _ = why_of(self._queue.log(name)).partition("\n")
+            why, _, _ = read_failure(self._queue.find_log(name)).partition("\n")
             self._notify(f"the driver of {name} has ended too early: {why}")
         elif status == AGAIN:
             self._notify(f"the driver of {name} was killed, or another one was faster")
@@ -318,7 +320,7 @@ class Runner:
 
     def _close(self, name: str, status: str, *, code: int | None = None) -> None:
         """End an entry whose search has run; its log says why."""
-        why = "" if status == COMPLETED else why_of(self._queue.log(name))
+        why = "" if status == COMPLETED else read_failure(self._queue.find_log(name))
         self._end(name, status, code=code, why=why)
 
     def _end(self, name: str, status: str, *, code: int | None = None, why: str = "") -> None:
@@ -326,7 +328,7 @@ class Runner:
         self.failed += status != COMPLETED
         self._notify(f"{name} {status}{f': {reason}' if reason else ''}")
 
-    def _leave(self) -> None:
+    def _end_searches(self) -> None:
         """End the searches, wait for them, and leave all to the next runner."""
         searches = list(self._searches.values())
         if searches:
@@ -341,7 +343,7 @@ class Runner:
                     search.end()
                 out_of_reach += [search.entry.name for search in left if search.is_out_of_reach]
                 left = [search for search in left if not search.is_out_of_reach]
-                self.renew()
+                self.renew_leases()
             time.sleep(0.1 if left else 0)
         if out_of_reach:
             names = ", ".join(out_of_reach)

@@ -15,19 +15,19 @@ import psutil
 
 from tuner.errors import ExperimentError, JournalError, TunerError, UsageError
 from tuner.experiment import events
-from tuner.experiment.control import control_of, request
+from tuner.experiment.control import build_control, send_request
 from tuner.experiment.files import REFITTED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
-from tuner.experiment.reading import Tail, last_event
+from tuner.experiment.reading import Tail, read_last_event
 from tuner.experiment.remote.lease import Lease
-from tuner.experiment.results.confirmation import awaits_refit, linked
+from tuner.experiment.results.confirmation import find_linked_folders, should_refit
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
 from tuner.service.queue.entries import COMPLETED, ERROR, FAILED, INTERRUPTED, Entry, Queue
 from tuner.service.queue.shares import Amounts, Demand
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.wording import printable_lines
+from tuner.wording import clean_lines
 
 AGAIN = "again"  # the verdict on a search to resume
 
@@ -42,11 +42,11 @@ _LOG_LINES = 5
 _LOG_BYTES = 32 << 10  # of a failed search, that are kept
 
 
-def spec_of(entry: Entry) -> ExperimentSpec:
+def build_entry_spec(entry: Entry) -> ExperimentSpec:
     return build_spec(entry.spec, f"the entry {entry.name}")
 
 
-def amounts_of(spec: ExperimentSpec) -> Amounts:
+def compute_amounts(spec: ExperimentSpec) -> Amounts:
     """The resources of one trial. A GPU's fraction includes the rest that no equal one can use."""
     resources = spec.resources
     gpus = spec.resources.gpus
@@ -55,21 +55,21 @@ def amounts_of(spec: ExperimentSpec) -> Amounts:
     return Amounts(resources.ranks * resources.cpus, resources.ranks * gpus)
 
 
-def waiting(entry: Entry) -> Demand:
+def estimate_waiting_demand(entry: Entry) -> Demand:
     """The demand of an entry that waits. One with an invalid spec fails when it starts."""
     try:
-        spec = spec_of(entry)
+        spec = build_entry_spec(entry)
     except TunerError:
         return Demand(entry.name, entry.user, Amounts(1), most=1, added=entry.added)
-    most = _least(spec.max_concurrent, spec.trials)
-    return Demand(entry.name, entry.user, amounts_of(spec), most=most, added=entry.added)
+    most = _find_least(spec.max_concurrent, spec.trials)
+    return Demand(entry.name, entry.user, compute_amounts(spec), most=most, added=entry.added)
 
 
-def _least(*counts: int | None) -> int | None:
+def _find_least(*counts: int | None) -> int | None:
     return min((count for count in counts if count is not None), default=None)
 
 
-def left_of(history: History, spec: ExperimentSpec) -> int | None:
+def count_remaining(history: History, spec: ExperimentSpec) -> int | None:
     """How many trials have yet to end, at least 1; None if only a time budget ends the search.
 
     At its end a search still evaluates its best trial.
@@ -78,7 +78,7 @@ def left_of(history: History, spec: ExperimentSpec) -> int | None:
     if history.steered.finishing:
         return max(1, live)
     samples = history.steered.samples or spec.num_samples
-    total = history.total(spec.search.trials(samples))
+    total = history.count_trials(spec.search.trials(samples))
     unfinished = live + history.counts[events.INTERRUPTED]
     return None if total is None else max(1, total - len(history.trials) + unfinished)
 
@@ -106,7 +106,7 @@ class Search:
         self.process = process
         self.is_new = is_new
         self._spec = spec
-        self._folder = queue.experiment(entry.name)
+        self._folder = queue.find_folder(entry.name)
         self._tail = Tail(self._folder.path)
         self._history = History(metrics=())
         self._first_limit = limit
@@ -120,7 +120,7 @@ class Search:
         if self.process is not None:
             return self.process.poll() is not None
         # After the search its driver trains a refit, and measures the model
-        return self._adopted_driver() is None and not is_at_work(self._folder)
+        return self._find_adopted_driver() is None and not is_at_work(self._folder)
 
     def read(self) -> None:
         with suppress(JournalError, OSError):  # not yet created; a damaged one ends its driver
@@ -141,34 +141,34 @@ class Search:
         has_begun = self._owner is not None and self._owner["pid"] == self.process.pid
         return self._reports if has_begun else None
 
-    def demand(self) -> Demand:
+    def estimate_demand(self) -> Demand:
         """How many trials it can use, and may be running now."""
-        left = left_of(self._history, self._spec)
+        left = count_remaining(self._history, self._spec)
         live = self._history.counts[events.RUNNING]
         accepted = self._history.steered.changes.get("max_concurrent")  # by the present driver
         may_run = max(accepted or self._first_limit, self._requested)
         holds = max(live, may_run if left is None else min(may_run, left))
-        most = 1 if self._history.steered.paused else _least(left, self._spec.max_concurrent)
-        each = amounts_of(self._spec)
+        most = 1 if self._history.steered.paused else _find_least(left, self._spec.max_concurrent)
+        each = compute_amounts(self._spec)
         return Demand(self.entry.name, self.entry.user, each, most=most, holds=holds)
 
-    def limit(self, most: int) -> None:
+    def request_limit(self, most: int) -> None:
         """Request a limit of trials at a time; the next turn repeats a request that fails.
 
         A lower limit is not requested if the search has no more trials left than that.
         """
-        left = left_of(self._history, self._spec)
+        left = count_remaining(self._history, self._spec)
         if most == self._requested or (left is not None and left <= most < self._requested):
             return
         with suppress(TunerError):
-            request(self._folder, control_of("max-concurrent", most), by=_BY)
+            send_request(self._folder, build_control("max-concurrent", most), by=_BY)
             self._requested = most
 
     def end(self) -> None:
         """Ask its driver to end, if a runner on this machine has started it; it can be resumed."""
         if self.process is None and self._owner is None:
             self.read()  # the driver may have begun since
-        driver = self.process or self._adopted_driver()
+        driver = self.process or self._find_adopted_driver()
         if driver is not None and not self._is_asked_to_end:
             with suppress(psutil.Error):  # it has just ended
                 driver.terminate()
@@ -180,7 +180,7 @@ class Search:
         is_known = self.process is not None or self._owner is not None
         return is_known and not self._is_asked_to_end
 
-    def _adopted_driver(self) -> psutil.Process | None:
+    def _find_adopted_driver(self) -> psutil.Process | None:
         """The driver that an earlier runner has started on this machine, or None.
 
         Its environment has the mark of its entry: a user may have resumed the search by hand, and
@@ -195,7 +195,7 @@ class Search:
         return None
 
 
-def verdict(
+def choose_status(
     code: int | None, *, outcome: str | None, tries: int, progress: int | None = None
 ) -> str:
     """The status of an entry whose driver has ended, or AGAIN.
@@ -224,25 +224,25 @@ def is_at_work(folder: ExperimentFolder) -> bool:
         return True
     refits: list[Path] = []
     with suppress(TunerError):  # it does not exist yet, or is damaged
-        refits = linked(Described(folder.path), REFITTED)
+        refits = find_linked_folders(Described(folder.path), REFITTED)
     return any(ExperimentFolder(path).is_driven for path in refits)
 
 
-def outcome_of(folder: Path) -> str | None:
+def find_outcome(folder: Path) -> str | None:
     """The outcome of a search by its journal; None: it was killed, or its refit is not there."""
-    event = last_event(folder) or {}
+    event = read_last_event(folder) or {}
     if event.get("event") != events.EXPERIMENT_ENDED:
         return None
     if event.get("status") == events.COMPLETED:
         with suppress(TunerError):
             results = Results(folder)
-            if awaits_refit(results):
+            if should_refit(results):
                 return None
             return COMPLETED if results.top(1) else FAILED
     return INTERRUPTED if event.get("status") == INTERRUPTED else FAILED
 
 
-def started(
+def start_command(
     command: Sequence[str], entry: Entry, log: Path, environment: dict[str, str]
 ) -> subprocess.Popen[bytes]:
     """Start a command, which continues if this process is killed; raises OSError."""
@@ -265,7 +265,7 @@ def started(
         )
 
 
-def why_of(log: Path) -> str:
+def read_failure(log: Path) -> str:
     """Why a search has failed: the last error in its log and what follows, or the last lines."""
     try:
         with log.open("rb") as file:
@@ -273,7 +273,7 @@ def why_of(log: Path) -> str:
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
-    lines = [line.rstrip() for line in printable_lines(text).splitlines() if line.strip()]
+    lines = [line.rstrip() for line in clean_lines(text).splitlines() if line.strip()]
     errors = [number for number, line in enumerate(lines) if line.startswith(ERROR)]
     shown = lines[errors[-1] :][:_LOG_LINES] if errors else lines[-_LOG_LINES:]
     return "\n".join(shown)

@@ -35,7 +35,7 @@ class Room(NamedTuple):
     cpus: float
     gpus: tuple[float, ...] = ()
 
-    def less(self, each: Amounts, times: int = 1) -> Room:
+    def subtract_trials(self, each: Amounts, times: int = 1) -> Room:
         """The room left after taking `each` so many times; negative if more was promised.
 
         A fraction of a GPU is taken from the fullest GPU that has room.
@@ -51,7 +51,7 @@ class Room(NamedTuple):
             gpus.sort()
         return Room(self.cpus - times * each.cpus, tuple(gpus))
 
-    def fits(self, each: Amounts) -> int:
+    def count_fitting(self, each: Amounts) -> int:
         counts = [self.cpus / each.cpus] if each.cpus else []
         if each.gpus:
             part = min(each.gpus, 1)
@@ -59,7 +59,7 @@ class Room(NamedTuple):
             counts.append(parts / max(1, int(each.gpus)))
         return max(0, math.floor(min(counts) + _SLACK))
 
-    def share_of(self, each: Amounts) -> float:
+    def compute_share(self, each: Amounts) -> float:
         pairs = (each.cpus, self.cpus), (each.gpus, len(self.gpus))
         return max((part / total for part, total in pairs if total > 0), default=0.0)
 
@@ -79,43 +79,46 @@ class Demand:
     holds: int = 0
     added: float = 0.0
 
-    def wants(self, capacity: Room) -> int:
+    def count_wanted(self, capacity: Room) -> int:
         """How many trials at a time it wants: those that fit, at least 1 and at most `most`."""
-        fits = max(1, capacity.fits(self.each))
+        fits = max(1, capacity.count_fitting(self.each))
         return fits if self.most is None else min(fits, self.most)
 
 
-def divide(
+def divide_trials(
     demands: Sequence[Demand], *, capacity: Room, weights: Mapping[str, float]
 ) -> dict[str, int]:
     """How many trials at a time each search is due, at least one if all can have one."""
     due = {demand.name: 0 for demand in demands}
     left = capacity
-    wants = {demand.name: demand.wants(capacity) for demand in demands}
+    wants = {demand.name: demand.count_wanted(capacity) for demand in demands}
     taken = {demand.user: 0.0 for demand in demands}  # divided by their weight
 
-    def give(demand: Demand) -> None:
+    def add_trial(demand: Demand) -> None:
         nonlocal left
         due[demand.name] += 1
-        left = left.less(demand.each)
+        left = left.subtract_trials(demand.each)
         weight = weights.get(demand.user, 1.0)
-        taken[demand.user] += capacity.share_of(demand.each) / weight
+        taken[demand.user] += capacity.compute_share(demand.each) / weight
 
     for demand in demands:
-        if wants[demand.name] and left.fits(demand.each):
-            give(demand)
+        if wants[demand.name] and left.count_fitting(demand.each):
+            add_trial(demand)
     while unsatisfied := [
         demand
         for demand in demands
-        if due[demand.name] < wants[demand.name] and left.fits(demand.each)
+        if due[demand.name] < wants[demand.name] and left.count_fitting(demand.each)
     ]:
-        give(
-            min(unsatisfied, key=lambda d: (taken[d.user], due[d.name] * capacity.share_of(d.each)))
+        add_trial(
+            min(
+                unsatisfied,
+                key=lambda d: (taken[d.user], due[d.name] * capacity.compute_share(d.each)),
+            )
         )
     return due
 
 
-def limits(
+def compute_limits(
     demands: Sequence[Demand], *, capacity: Room, unused: Room, weights: Mapping[str, float]
 ) -> dict[str, int]:
     """How many trials at a time each search may run from now on; 0: it cannot start yet.
@@ -124,22 +127,22 @@ def limits(
     running search keeps one trial. unused: what no process uses now; held fractions may be spread
     over more GPUs than `holds` assumes.
     """
-    due = divide(demands, capacity=capacity, weights=weights)
+    due = divide_trials(demands, capacity=capacity, weights=weights)
     free = capacity
     by_name = {}
     for demand in sorted(demands, key=lambda demand: -demand.each.gpus):
-        free = free.less(demand.each, demand.holds)
+        free = free.subtract_trials(demand.each, demand.holds)
     for demand in demands:
-        fits = min(free.fits(demand.each), unused.fits(demand.each))
+        fits = min(free.count_fitting(demand.each), unused.count_fitting(demand.each))
         more = min(max(0, due[demand.name] - demand.holds), fits)
-        free = free.less(demand.each, more)
-        unused = unused.less(demand.each, more)
+        free = free.subtract_trials(demand.each, more)
+        unused = unused.subtract_trials(demand.each, more)
         limit = demand.holds + more if more else min(demand.holds, due[demand.name])
         by_name[demand.name] = max(limit, 1 if demand.holds else 0)
     return by_name
 
 
-def next_to_start(
+def choose_next(
     waiting: Sequence[Demand],
     running: Sequence[Demand],
     *,
@@ -160,19 +163,19 @@ def next_to_start(
     )
     left = capacity
     for demand in sorted(running, key=lambda demand: -demand.each.gpus):
-        left = left.less(demand.each)
-    if running and not left.fits(first.each):
+        left = left.subtract_trials(demand.each)
+    if running and not left.count_fitting(first.each):
         return None
     return first
 
 
-def capacity_of(address: str, *, gpus: bool) -> Room:
+def measure_capacity(address: str, *, gpus: bool) -> Room:
     """The CPUs and GPUs of this machine, or of the cluster that this process is connected to.
 
     gpus: whether to count the GPUs of this machine, which imports torch.
     """
     if address == LOCAL:
-        return Room(Machine.here().cpus, (1.0,) * len(gpus_here()) if gpus else ())
+        return Room(Machine.detect().cpus, (1.0,) * len(list_gpus()) if gpus else ())
     from tuner.cluster.nodes import list_nodes
 
     nodes = list_nodes()
@@ -181,11 +184,11 @@ def capacity_of(address: str, *, gpus: bool) -> Room:
 
 
 @cache
-def gpus_here() -> tuple[str, ...]:
+def list_gpus() -> tuple[str, ...]:
     """The GPUs that this process may use, by the names that CUDA_VISIBLE_DEVICES takes."""
-    return gpu_names(int(Machine.here().gpus), os.environ.get(VISIBLE))
+    return parse_gpu_names(int(Machine.detect().gpus), os.environ.get(VISIBLE))
 
 
-def gpu_names(count: int, visible: str | None) -> tuple[str, ...]:
+def parse_gpu_names(count: int, visible: str | None) -> tuple[str, ...]:
     """The names of `count` GPUs. visible: the value of CUDA_VISIBLE_DEVICES, or None."""
     return tuple(visible.split(",") if visible else map(str, range(count)))[:count]

@@ -17,10 +17,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
-from tuner.errors import Fault, unknown
-from tuner.spec.plain_values import value_at
+from tuner.errors import Fault, build_unknown_fault
+from tuner.spec.plain_values import resolve_value
 from tuner.spec.settings import FaultsError, bad_value
-from tuner.spec.space.spaces import config_key
+from tuner.spec.space.spaces import compute_config_key
 
 MAX_DRAWS = 10_000  # at random that may be forbidden before a search has nothing left to try
 
@@ -68,7 +68,7 @@ class Condition:
             rule = "cannot be read as an expression, such as lr > 0.1 and optimizer == 'sgd'"
             raise bad_value(rule, text) from None
 
-    def holds(self, values: Config) -> bool:
+    def is_true(self, values: Config) -> bool:
         """Whether it holds; False if a name is missing or the values cannot be compared."""
         try:
             return bool(self._evaluate(values))
@@ -86,10 +86,12 @@ class Condition:
         match node:
             case ast.Constant(value=str() | int() | float() | bool() | None as value):
                 return lambda config: value
-            case ast.Name() | ast.Attribute() | ast.Call() if (path := _path(node)) is not None:
+            case ast.Name() | ast.Attribute() | ast.Call() if (
+                path := _extract_path(node)
+            ) is not None:
                 if path not in self.names:
                     self.names.append(path)
-                return lambda config: value_at(config, path)
+                return lambda config: resolve_value(config, path)
             case ast.List(elts=items) | ast.Tuple(elts=items):
                 parts = build(*items)
                 return lambda config: [part(config) for part in parts]
@@ -98,7 +100,7 @@ class Condition:
                 return lambda config: all(part(config) for part in parts)
             case ast.BoolOp(values=items):
                 parts = build(*items)
-                return lambda config: any(_present(part, config) for part in parts)
+                return lambda config: any(_evaluate_optional(part, config) for part in parts)
             case ast.UnaryOp(op=op, operand=inner) if type(op) in _OPERATORS:
                 sign = _OPERATORS[type(op)]
                 [part] = build(inner)
@@ -106,7 +108,7 @@ class Condition:
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 calculate = _OPERATORS[type(op)]
                 [a, b] = build(left, right)
-                return lambda config: calculate(*_numbers(a(config), b(config)))
+                return lambda config: calculate(*_check_numbers(a(config), b(config)))
             case ast.Compare(left=left, ops=ops, comparators=others) if all(
                 type(op) in _OPERATORS for op in ops
             ):
@@ -123,34 +125,34 @@ class Condition:
 
 
 @lru_cache
-def condition(text: str) -> Condition:
+def parse_condition(text: str) -> Condition:
     """The Condition of `text`, parsed once. Raises FaultsError."""
     return Condition(text)
 
 
-Expression = Annotated[str, AfterValidator(lambda text: condition(text) and text)]
+Expression = Annotated[str, AfterValidator(lambda text: parse_condition(text) and text)]
 as_list = BeforeValidator(lambda raw: (raw,) if isinstance(raw, str) else raw)
 
 
-def allows(forbid: Sequence[str], config: Config) -> bool:
+def is_allowed(forbid: Sequence[str], config: Config) -> bool:
     """Whether none of the expressions holds for `config`. Raises FaultsError for invalid ones."""
-    return not any(condition(text).holds(config) for text in forbid)
+    return not any(parse_condition(text).is_true(config) for text in forbid)
 
 
-def untried(
+def filter_untried(
     configs: Iterable[dict[str, Any]], tried: Set[str], forbid: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Those of `configs` that are allowed, and whose `config_key` is not among `tried`.
+    """Those of `configs` that are allowed, and whose `compute_config_key` is not among `tried`.
 
     Raises FaultsError for an invalid expression, as `check_names` does.
     """
-    return (c for c in configs if config_key(c) not in tried and allows(forbid, c))
+    return (c for c in configs if compute_config_key(c) not in tried and is_allowed(forbid, c))
 
 
-def name_text(name: str) -> str:
+def format_name(name: str) -> str:
     """How an expression refers to a name, or to a dotted path.
 
-    >>> name_text("opt.lr"), name_text("val/accuracy")
+    >>> format_name("opt.lr"), format_name("val/accuracy")
     ('opt.lr', "value('val/accuracy')")
     """
     parts = name.split(".")
@@ -161,14 +163,14 @@ def name_text(name: str) -> str:
 def check_names(forbid: Sequence[str], names: Sequence[str]) -> list[Fault]:
     """A fault for each name in an expression that is none of `names`, by dotted path."""
     return [
-        unknown(str(index), "hyperparameter", name, names)
+        build_unknown_fault(str(index), "hyperparameter", name, names)
         for index, text in enumerate(forbid)
-        for name in condition(text).names
+        for name in parse_condition(text).names
         if name not in names
     ]
 
 
-def _present(evaluate: Evaluate, config: Config) -> Any:
+def _evaluate_optional(evaluate: Evaluate, config: Config) -> Any:
     """The value, or False where the config lacks a name: one side of an `or` may be absent."""
     try:
         return evaluate(config)
@@ -176,13 +178,13 @@ def _present(evaluate: Evaluate, config: Config) -> Any:
         return False
 
 
-def _numbers(a: Any, b: Any) -> tuple[Any, Any]:
+def _check_numbers(a: Any, b: Any) -> tuple[Any, Any]:
     if isinstance(a, str | list) or isinstance(b, str | list):
         raise TypeError("arithmetic is for numbers")  # 'a' * 10**9 would take all memory
     return a, b
 
 
-def _path(node: ast.AST) -> str | None:
+def _extract_path(node: ast.AST) -> str | None:
     """The text of `a.b.c`, or of `value('a/b')`; None for any other node."""
     match node:
         case ast.Call(
@@ -192,6 +194,6 @@ def _path(node: ast.AST) -> str | None:
         case ast.Name(id=name):
             return name
         case ast.Attribute(value=inner, attr=name):
-            outer = _path(inner)
+            outer = _extract_path(inner)
             return None if outer is None else f"{outer}.{name}"
     return None

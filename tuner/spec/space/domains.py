@@ -35,23 +35,25 @@ class Prior:
     def __post_init__(self) -> None:
         if not 0 < self.confidence <= _LARGEST:
             raise bad_value("confidence must be above 0", self.confidence)
-        if _holds_domain(self.value):
-            raise bad_value("prior takes a value without domains", literal(self.value))
+        if _has_domain(self.value):
+            raise bad_value("prior takes a value without domains", format_literal(self.value))
 
     def __str__(self) -> str:
-        confidence = f", confidence={_number(self.confidence)}" if self.confidence != 1 else ""
-        return f"prior={literal(self.value)}{confidence}"
+        confidence = (
+            f", confidence={_format_number(self.confidence)}" if self.confidence != 1 else ""
+        )
+        return f"prior={format_literal(self.value)}{confidence}"
 
 
 class Domain(ABC):
     """The values that one hyperparameter may take."""
 
     @abstractmethod
-    def at(self, u: float) -> Value:
+    def compute_value(self, u: float) -> Value:
         """The value at quantile `u`, 0 <= u <= 1; `at(0)` and `at(1)` are the extremes."""
 
     @abstractmethod
-    def extremes(self) -> tuple[Value, ...]:
+    def list_extremes(self) -> tuple[Value, ...]:
         """If these values are legal, so is every value of the domain."""
 
     @property
@@ -111,7 +113,7 @@ class Numeric(Domain):
     def first(self) -> float:
         if self.step is None:
             return self.lower
-        return decimal(_whole(self.lower / self.step, math.ceil) * self.step)
+        return round_float(_round_whole(self.lower / self.step, math.ceil) * self.step)
 
     @property
     def last(self) -> float:
@@ -119,7 +121,7 @@ class Numeric(Domain):
             return self.upper
         if self.integer and self.step == 1:
             return self.upper - 1
-        return decimal(_whole(self.upper / self.step, math.floor) * self.step)
+        return round_float(_round_whole(self.upper / self.step, math.floor) * self.step)
 
     @property
     def size(self) -> int | None:
@@ -127,19 +129,25 @@ class Numeric(Domain):
             return 1 if self.lower == self.upper else None
         return round((self.last - self.first) / self.step) + 1
 
-    def at(self, u: float) -> Value:
+    def compute_value(self, u: float) -> Value:
         if self.integer:  # each value has a cell of width `step` above it
             above = self.last + (self.step or 1)
-            return self._cast(self._between(self.first, above, u, partial(_whole, to=math.floor)))
-        return self._cast(self._between(self.first, self.last, u, round))
+            return self._cast(
+                self._interpolate(self.first, above, u, partial(_round_whole, to=math.floor))
+            )
+        return self._cast(self._interpolate(self.first, self.last, u, round))
 
-    def extremes(self) -> tuple[Value, ...]:
+    def list_extremes(self) -> tuple[Value, ...]:
         values = [self.first, self.last]
         if not self.integer:  # between whole bounds lie values that are not
-            values.insert(1, min(self.first + self.q, self.last) if self.q else self.at(_BETWEEN))
+            values.insert(
+                1, min(self.first + self.q, self.last) if self.q else self.compute_value(_BETWEEN)
+            )
         return tuple(dict.fromkeys(map(self._cast, values)))
 
-    def _between(self, low: float, high: float, u: float, snap: Callable[[float], int]) -> float:
+    def _interpolate(
+        self, low: float, high: float, u: float, snap: Callable[[float], int]
+    ) -> float:
         if u <= 0 or u >= 1:  # exp(log(x)) is not always x
             return self.first if u <= 0 else self.last
         if self.log:
@@ -153,10 +161,10 @@ class Numeric(Domain):
     def _cast(self, value: float) -> Value:
         if self.integer:
             return round(value)
-        return decimal(value) if self.q is not None else float(value)
+        return round_float(value) if self.q is not None else float(value)
 
     def __str__(self) -> str:
-        return _call(self.name, self.lower, self.upper, self.q, prior=self.prior)
+        return _format_call(self.name, self.lower, self.upper, self.q, prior=self.prior)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +186,16 @@ class Normal(Domain):
     def size(self) -> int | None:
         return None
 
-    def at(self, u: float) -> Value:
+    def compute_value(self, u: float) -> Value:
         # The domain is unbounded, so its tails are cut at one in ten thousand on each side
         value = NormalDist(self.mean, self.sd).inv_cdf(min(max(u, 1e-4), 1 - 1e-4))
-        return value if self.q is None else decimal(round(value / self.q) * self.q)
+        return value if self.q is None else round_float(round(value / self.q) * self.q)
 
-    def extremes(self) -> tuple[Value, ...]:
-        return (self.at(0.5),)
+    def list_extremes(self) -> tuple[Value, ...]:
+        return (self.compute_value(0.5),)
 
     def __str__(self) -> str:
-        return _call("randn" if self.q is None else "qrandn", self.mean, self.sd, self.q)
+        return _format_call("randn" if self.q is None else "qrandn", self.mean, self.sd, self.q)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,53 +210,53 @@ class Choice(Domain):
         if not self.values:
             raise bad_value(f"{self.name} needs at least one value, got []")
         if self.prior is not None and self.expected is None:
-            rule = f"{self.name}: prior must be one of {literal(list(self.values))}"
+            rule = f"{self.name}: prior must be one of {format_literal(list(self.values))}"
             raise bad_value(rule, self.prior.value)
 
     @property
     def expected(self) -> int | None:
         """The number of the value that the prior names; None without one."""
-        wanted = None if self.prior is None else literal(self.prior.value)
-        return next((n for n, v in enumerate(self.values) if literal(v) == wanted), None)
+        wanted = None if self.prior is None else format_literal(self.prior.value)
+        return next((n for n, v in enumerate(self.values) if format_literal(v) == wanted), None)
 
     @property
     def size(self) -> int | None:
         return len(self.values)
 
-    def at(self, u: float) -> Value:
-        return self.values[self.number_at(u)]
+    def compute_value(self, u: float) -> Value:
+        return self.values[self.compute_index(u)]
 
-    def number_at(self, u: float) -> int:
+    def compute_index(self, u: float) -> int:
         return min(int(u * len(self.values)), len(self.values) - 1)
 
-    def extremes(self) -> tuple[Value, ...]:
+    def list_extremes(self) -> tuple[Value, ...]:
         return self.values
 
     def __str__(self) -> str:
         if self.name == "constant":
-            return f"constant({literal(self.values[0])})"
+            return f"constant({format_literal(self.values[0])})"
         prior = "" if self.prior is None else f", {self.prior}"
-        return f"{self.name}({literal(list(self.values))}{prior})"
+        return f"{self.name}({format_literal(list(self.values))}{prior})"
 
 
 def constant(value: Value) -> Domain:
     """A domain of one value, for lists and mappings. Raises FaultsError for domains in it."""
-    if _holds_domain(value):
-        raise bad_value("constant takes a value without domains", literal(value))
-    literal(value)
+    if _has_domain(value):
+        raise bad_value("constant takes a value without domains", format_literal(value))
+    format_literal(value)
     return Choice((list(value) if isinstance(value, tuple) else value,), "constant")
 
 
-def _holds_domain(value: Value) -> bool:
+def _has_domain(value: Value) -> bool:
     match value:
         case Mapping():
-            return any(map(_holds_domain, value.values()))
+            return any(map(_has_domain, value.values()))
         case list() | tuple():
-            return any(map(_holds_domain, value))
+            return any(map(_has_domain, value))
     return isinstance(value, Domain)
 
 
-def literal(value: Value) -> str:
+def format_literal(value: Value) -> str:
     """`value` as text that `parse_domain` reads back; raises FaultsError where it is not plain."""
     value = convert_scalar(value)
     match value:
@@ -257,17 +265,19 @@ def literal(value: Value) -> str:
         case bool() | None | str():
             return repr(value)
         case int() | float() if abs(value) <= _LARGEST:
-            return _number(value)
+            return _format_number(value)
         case list() | tuple():
-            return f"[{', '.join(map(literal, value))}]"
+            return f"[{', '.join(map(format_literal, value))}]"
         case Mapping() if all(isinstance(name, str) for name in value):
-            items = (f"{literal(name)}: {literal(inner)}" for name, inner in value.items())
+            items = (
+                f"{format_literal(name)}: {format_literal(inner)}" for name, inner in value.items()
+            )
             return f"{{{', '.join(items)}}}"
     raise bad_value("must be plain: number, text, bool, None, list or mapping", value)
 
 
-def _call(name: str, *arguments: float | None, prior: Prior | None = None) -> str:
-    parts = [_number(value) for value in arguments if value is not None]
+def _format_call(name: str, *arguments: float | None, prior: Prior | None = None) -> str:
+    parts = [_format_number(value) for value in arguments if value is not None]
     return f"{name}({', '.join([*parts, *([str(prior)] if prior else [])])})"
 
 
@@ -278,15 +288,15 @@ def _check_numbers(name: str, *numbers: float | None) -> None:
             raise bad_value(f"{name} takes finite numbers, at most {_LARGEST:g}", number)
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return repr(int(value)) if isinstance(value, int) else repr(float(value))
 
 
-def decimal(value: float) -> float:
+def round_float(value: float) -> float:
     """`value` without the rounding error of a product: 3 * 0.1 is 0.30000000000000004."""
     return float(f"{value:.12g}")
 
 
-def _whole(x: float, to: Callable[[float], int]) -> int:
+def _round_whole(x: float, to: Callable[[float], int]) -> int:
     """`x`, rounded by `to` unless it is a whole number up to a rounding error."""
     return round(x) if math.isclose(x, round(x), rel_tol=1e-9) else to(x)

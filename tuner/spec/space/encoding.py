@@ -1,6 +1,6 @@
 """Configs as points of the unit cube, and back, for model-based searchers.
 
-Each domain is a column, with the quantile of `Domain.at`; NaN in another branch.
+Each domain is a column, with the quantile of `Domain.compute_value`; NaN in another branch.
 """
 
 # N points, D columns
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.errors import Fault, unknown
+from tuner.errors import Fault, build_unknown_fault
 from tuner.spec.plain_values import is_number
 from tuner.spec.settings import FaultsError
-from tuner.spec.space.constraints import allows
+from tuner.spec.space.constraints import is_allowed
 from tuner.spec.space.domains import Choice, Domain, Numeric, Space, Value
 from tuner.spec.space.spaces import ROOT, Position, config_at, has_value, is_same, quantile, walk
 
@@ -44,7 +44,7 @@ class Column:
     @property
     def categories(self) -> int:
         """The number of values that have no order; 0 for numbers, and for choices of numbers."""
-        if not isinstance(self.domain, Choice) or _ordered(self.domain):
+        if not isinstance(self.domain, Choice) or _is_ordered(self.domain):
             return 0
         return len(self.domain.values)
 
@@ -61,12 +61,14 @@ class Encoding:
                 parent = -1 if position.choice is None else self._column[position.choice]
                 branch = position.branches[-1][1] if position.branches else 0
                 self._column[position] = len(self.columns)
-                self.columns.append(Column(position.path, value, parent, branch, _centres(value)))
+                self.columns.append(
+                    Column(position.path, value, parent, branch, _compute_centres(value))
+                )
 
     def __len__(self) -> int:
         return len(self.columns)
 
-    def column_at(self, position: Position) -> int:
+    def find_column(self, position: Position) -> int:
         return self._column[position]
 
     def encode(self, config: Mapping[str, Value], *, partial: bool = False) -> Array:
@@ -80,31 +82,31 @@ class Encoding:
     def decode(self, u_D: Sequence[float] | Array) -> dict[str, Value]:
         """The config at a point. Coordinates of inactive columns are ignored."""
 
-        def quantile_at(position: Position) -> float:
+        def find_quantile(position: Position) -> float:
             u = float(u_D[self._column[position]])
             return _INACTIVE if math.isnan(u) else u
 
-        return config_at(self.space, quantile_at)
+        return config_at(self.space, find_quantile)
 
     def complete(self, partial: Mapping[str, Value], u_D: Array) -> dict[str, Value]:
         """`partial`, completed from the point. Raises FaultsError for invalid values."""
         partial_D = self.encode(partial, partial=True)
         config = self.decode(np.where(np.isnan(partial_D), u_D, partial_D))
-        return _overlaid(config, partial)  # the written values: exp(log(0.01)) is not 0.01
+        return _update_config(config, partial)  # the written values: exp(log(0.01)) is not 0.01
 
     def snap(self, u_ND: Array) -> Array:
         """Each coordinate moved to the centre of its value's cell, NaN where it is inactive."""
         snapped_ND = np.clip(np.where(np.isnan(u_ND), _INACTIVE, u_ND), 0.0, 1.0)
         for d, column in enumerate(self.columns):  # parents come before their children
             if column.centres_C is not None:
-                snapped_ND[:, d] = column.centres_C[self.cells(d, snapped_ND[:, d])]
+                snapped_ND[:, d] = column.centres_C[self.find_cells(d, snapped_ND[:, d])]
             if column.parent >= 0:
-                chosen_N = self.cells(column.parent, snapped_ND[:, column.parent])
+                chosen_N = self.find_cells(column.parent, snapped_ND[:, column.parent])
                 active_N = ~np.isnan(snapped_ND[:, column.parent]) & (chosen_N == column.branch)
                 snapped_ND[~active_N, d] = np.nan
         return snapped_ND
 
-    def cells(self, d: int, u_N: Array) -> NDArray[np.int64]:
+    def find_cells(self, d: int, u_N: Array) -> NDArray[np.int64]:
         """The number of the value that column `d` has at each coordinate; 0 for NaN."""
         centres_C = self.columns[d].centres_C
         assert centres_C is not None
@@ -119,12 +121,12 @@ class Encoding:
     ) -> list[Fault]:
         """Write the coordinates of `config` into `u_D`; returns what does not fit the space."""
         faults = [
-            Fault(at.below(key).path, "is not in the search space", config[key], tuple(space))
+            Fault(at.append_name(key).path, "is not in the search space", config[key], tuple(space))
             for key in config
             if key not in space
         ]
         for key, value in space.items():
-            here = at.below(key)
+            here = at.append_name(key)
             if not _is_searched(value):
                 continue
             if key not in config:
@@ -152,7 +154,7 @@ class Encoding:
             if isinstance(option, Mapping) and isinstance(value, Mapping):
                 constants = [name for name in option if not _is_searched(option[name])]
                 if all(is_same(option[n], value[n]) for n in constants if n in value):
-                    faults = self._encode(option, value, at.branch(number), option_D)
+                    faults = self._encode(option, value, at.append_branch(number), option_D)
                     fits.append((faults, option_D))
             elif is_same(option, value):
                 fits.append(([], option_D))
@@ -163,7 +165,7 @@ class Encoding:
         return faults
 
 
-def config_of(
+def complete_config(
     space: Space, values: Mapping[str, Value], forbid: Sequence[str] = ()
 ) -> dict[str, Value]:
     """The config with these values; constants may be left out. Raises FaultsError."""
@@ -176,7 +178,7 @@ def config_of(
         for name, constant in constants
         if not is_same(constant, values[name])
     ]
-    if not allows(forbid, config):
+    if not is_allowed(forbid, config):
         faults.append(Fault("", f"the space forbids it: {'; '.join(forbid)}"))
     if faults:
         raise FaultsError(*faults)
@@ -187,16 +189,16 @@ def _is_searched(value: Value) -> bool:
     return isinstance(value, Domain | Mapping)
 
 
-def _overlaid(config: dict[str, Value], values: Mapping[str, Value]) -> dict[str, Value]:
+def _update_config(config: dict[str, Value], values: Mapping[str, Value]) -> dict[str, Value]:
     """`config` updated with `values`, as floats where it has floats."""
     for key, value in values.items():
         if isinstance(value, Mapping):
-            value = _overlaid(config[key], value)
+            value = _update_config(config[key], value)
         config[key] = float(value) if isinstance(config[key], float) else value
     return config
 
 
-def _centres(domain: Domain) -> Array | None:
+def _compute_centres(domain: Domain) -> Array | None:
     if isinstance(domain, Choice):
         count = len(domain.values)
         return (np.arange(count) + 0.5) / count
@@ -208,7 +210,7 @@ def _centres(domain: Domain) -> Array | None:
     return np.array([0.5 if c is None else c for c in centres])
 
 
-def _ordered(choice: Choice) -> bool:
+def _is_ordered(choice: Choice) -> bool:
     """Whether the values are numbers in order, at least three, as in choice([16, 32, 64])."""
     values = choice.values
     if len(values) < 3 or not all(map(is_number, values)):
@@ -217,27 +219,29 @@ def _ordered(choice: Choice) -> bool:
     return bool((steps > 0).all() or (steps < 0).all())
 
 
-def not_contained(old: Space, new: Space, at: Position = ROOT) -> Iterator[Fault]:
+def check_superset(old: Space, new: Space, at: Position = ROOT) -> Iterator[Fault]:
     """A fault for each value of `new` that does not contain that of `old`.
 
     Numbers keep their kind (scale, whole numbers, multiples) and may get wider bounds, a choice
     more options, and a constant a domain that has it. No name is added or left out.
     """
     for name in new.keys() - old.keys():
-        yield unknown(at.below(name).path, "hyperparameter of the earlier trials", name, old)
+        yield build_unknown_fault(
+            at.append_name(name).path, "hyperparameter of the earlier trials", name, old
+        )
     for name, value in old.items():
-        path = at.below(name).path
+        path = at.append_name(name).path
         wider = new.get(name)
         if isinstance(value, Mapping) and isinstance(wider, Mapping):
-            yield from not_contained(value, wider, at.below(name))
-        elif name not in new or not _contains(wider, value):
+            yield from check_superset(value, wider, at.append_name(name))
+        elif name not in new or not _is_superset(wider, value):
             got = f", got {wider}" if name in new else ""
             yield Fault(path, f"must contain the earlier {value} and be of its kind{got}")
 
 
-def _contains(new: Value, old: Value) -> bool:
+def _is_superset(new: Value, old: Value) -> bool:
     if isinstance(new, Choice) and isinstance(old, Choice):
-        return all(any(_option_contains(n, o) for n in new.values) for o in old.values)
+        return all(any(_is_option_superset(n, o) for n in new.values) for o in old.values)
     if isinstance(new, Numeric) and isinstance(old, Numeric):
         same_kind = (new.log, new.integer, new.step) == (old.log, old.integer, old.step)
         return same_kind and new.first <= old.first and old.last <= new.last
@@ -246,7 +250,7 @@ def _contains(new: Value, old: Value) -> bool:
     return is_same(new, old)
 
 
-def _option_contains(new: Value, old: Value) -> bool:
+def _is_option_superset(new: Value, old: Value) -> bool:
     if isinstance(new, Mapping) and isinstance(old, Mapping):
-        return not any(not_contained(old, new))
+        return not any(check_superset(old, new))
     return is_same(new, old)

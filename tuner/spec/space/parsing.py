@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from tuner.errors import Fault, unknown
+from tuner.errors import Fault, build_unknown_fault
 from tuner.spec.plain_values import convert_scalar, convert_values, is_number
 from tuner.spec.settings import FaultsError, bad_value
 from tuner.spec.space.domains import (
@@ -19,7 +19,7 @@ from tuner.spec.space.domains import (
     Prior,
     Value,
     constant,
-    literal,
+    format_literal,
 )
 
 
@@ -81,7 +81,7 @@ CALLS = {
         ("categories",),
         1,
         "one of a list of values; a mapping among these is a branch with names of its own",
-        lambda categories: Choice(_options(categories)),
+        lambda categories: Choice(_parse_options(categories)),
         numbers=False,
     ),
     "grid_search": Call(
@@ -90,7 +90,7 @@ CALLS = {
         "the same, as Ray writes it; every strategy takes it. Unlike in Ray Tune it does not "
         "multiply `num_samples`, which counts all trials. Every value is tried once by "
         "`--search grid`",
-        lambda values: Choice(_options(values), "grid_search"),
+        lambda values: Choice(_parse_options(values), "grid_search"),
         numbers=False,
     ),
     "constant": Call(
@@ -135,7 +135,7 @@ def parse_space(raw: Any) -> dict[str, Value]:
         try:
             space[key] = _parse_value(value)
         except FaultsError as error:
-            faults += [fault.under(key) for fault in error.faults]
+            faults += [fault.add_prefix(key) for fault in error.faults]
         except RecursionError:
             raise bad_value("is nested too deep to be read") from None
     if faults:
@@ -159,7 +159,7 @@ def parse_domain(text: str) -> Domain:
     return parsed
 
 
-def from_ray(domain: Any) -> Domain:
+def convert_ray_domain(domain: Any) -> Domain:
     """The domain that equals Ray's. Raises FaultsError if there is none, as for `sample_from`."""
     from ray.tune.search import sample
 
@@ -172,7 +172,7 @@ def from_ray(domain: Any) -> Domain:
         sampler = sampler.sampler
     if isinstance(domain, sample.Categorical):
         name = "grid_search" if isinstance(sampler, sample.Grid) else "choice"
-        return Choice(_options(domain.categories), name)
+        return Choice(_parse_options(domain.categories), name)
     if isinstance(sampler, sample.Normal):
         return Normal(convert_scalar(sampler.mean), convert_scalar(sampler.sd), q)
     lower, upper = map(convert_scalar, (domain.lower, domain.upper))
@@ -185,33 +185,37 @@ def from_ray(domain: Any) -> Domain:
 
 def _parse_value(value: Value) -> Value:
     value = convert_scalar(value)
-    if isinstance(value, str) and call_name(value) is not None:
+    if isinstance(value, str) and extract_call_name(value) is not None:
         return parse_domain(value)
     if isinstance(value, Mapping):
         if set(value) == {"grid_search"} and isinstance(value["grid_search"], Sequence):
-            return Choice(_options(value["grid_search"]), "grid_search")  # as tune.grid_search
+            return Choice(
+                _parse_options(value["grid_search"]), "grid_search"
+            )  # as tune.grid_search
         return parse_space(value)
     if type(value).__module__.startswith("ray.tune.search"):
-        return from_ray(value)
+        return convert_ray_domain(value)
     if isinstance(value, Domain):
         return value
-    literal(value)  # raises FaultsError for what is not plain
+    format_literal(value)  # raises FaultsError for what is not plain
     return convert_values(value)
 
 
-def call_name(text: str) -> str | None:
+def extract_call_name(text: str) -> str | None:
     """The name before the bracket if `text` looks like a call, or None."""
     head, bracket, _ = text.strip().partition("(")
     name = head.removeprefix("tune.").strip()
     return name if bracket and name.isidentifier() else None
 
 
-def _options(raw: Sequence[Value]) -> tuple[Value, ...]:
+def _parse_options(raw: Sequence[Value]) -> tuple[Value, ...]:
     if isinstance(raw, str | bytes) or not isinstance(raw, Sequence):
         raise bad_value("takes a list of values, as choice([16, 32])", raw)
     # Text that calls no domain, as "resnet(18)", is text
     options = tuple(
-        value if isinstance(value, str) and call_name(value) not in CALLS else _parse_value(value)
+        value
+        if isinstance(value, str) and extract_call_name(value) not in CALLS
+        else _parse_value(value)
         for value in map(convert_scalar, raw)
     )
     for option in options:
@@ -242,13 +246,15 @@ def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
     if name == "sample_from":
         raise bad_value(_NO_FUNCTION)
     if name not in CALLS:
-        raise FaultsError(unknown("", "domain", name, CALLS))
+        raise FaultsError(build_unknown_fault("", "domain", name, CALLS))
     names, required, _, build, takes_numbers = CALLS[name]
     arguments = dict(zip(names, node.args, strict=False))
     allowed = names if name in WITHOUT_PRIOR else (*names, *PRIOR)
     for keyword in node.keywords:
         if keyword.arg not in allowed or keyword.arg in arguments:
-            raise FaultsError(unknown("", f"argument of {name}", str(keyword.arg), allowed))
+            raise FaultsError(
+                build_unknown_fault("", f"argument of {name}", str(keyword.arg), allowed)
+            )
         arguments[keyword.arg] = keyword.value
     if len(node.args) > len(names) or any(n not in arguments for n in names[:required]):
         raise bad_value(f"{name} takes ({', '.join(names)})", text)

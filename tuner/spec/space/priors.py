@@ -36,18 +36,18 @@ class _Near:
     centre: float
     sd: float
 
-    def at(self, u: float) -> float:
-        low, high = self._ends()
+    def compute_quantile(self, u: float) -> float:
+        low, high = self._compute_bounds()
         draw = self.centre + self.sd * scipy.special.ndtri(low + u * (high - low))
         return float(np.clip(draw, 0.0, 1.0))
 
-    def density(self, u_M: Array) -> Array:
+    def compute_density(self, u_M: Array) -> Array:
         """Relative to the even distribution."""
-        low, high = self._ends()
+        low, high = self._compute_bounds()
         area = math.sqrt(2 * math.pi) * self.sd * (high - low)
         return np.asarray(np.exp(-0.5 * ((u_M - self.centre) / self.sd) ** 2) / area)
 
-    def _ends(self) -> tuple[float, float]:
+    def _compute_bounds(self) -> tuple[float, float]:
         low = -self.centre / self.sd
         high = (1 - self.centre) / self.sd
         return float(scipy.special.ndtr(low)), float(scipy.special.ndtr(high))
@@ -61,13 +61,13 @@ class _Option:
     count: int
     share: float
 
-    def at(self, u: float) -> float:
+    def compute_quantile(self, u: float) -> float:
         if u < self.share or self.count == 1:
             return (self.number + 0.5) / self.count
         other = min(int((u - self.share) / (1 - self.share) * (self.count - 1)), self.count - 2)
         return (other + (other >= self.number) + 0.5) / self.count
 
-    def density(self, u_M: Array) -> Array:
+    def compute_density(self, u_M: Array) -> Array:
         if self.count == 1:
             return np.ones_like(u_M)
         number_M = np.minimum((u_M * self.count).astype(int), self.count - 1)
@@ -79,17 +79,17 @@ class Priors:
     """The priors of a space's columns; false if it has none."""
 
     def __init__(self, encoding: Encoding) -> None:
-        priors = {d: _of_column(column) for d, column in enumerate(encoding.columns)}
+        priors = {d: _build_prior(column) for d, column in enumerate(encoding.columns)}
         self._priors = {d: prior for d, prior in priors.items() if prior is not None}
 
     def __bool__(self) -> bool:
         return bool(self._priors)
 
-    def drawn(self, u_D: Array) -> Array:
+    def transform(self, u_D: Array) -> Array:
         """The point whose quantiles in the priors are `u_D`."""
         u_D = u_D.copy()
         for d, prior in self._priors.items():
-            u_D[d] = prior.at(float(u_D[d]))
+            u_D[d] = prior.compute_quantile(float(u_D[d]))
         return u_D
 
     def log_density(self, u_MD: Array) -> Array:
@@ -97,34 +97,34 @@ class Priors:
         log_M = np.zeros(len(u_MD))
         for d, prior in self._priors.items():
             active_M = ~np.isnan(u_MD[:, d])
-            density_M = _EVEN + (1 - _EVEN) * prior.density(u_MD[active_M, d])
+            density_M = _EVEN + (1 - _EVEN) * prior.compute_density(u_MD[active_M, d])
             log_M[active_M] += np.log(density_M)
         return log_M
 
-    def trust(self, u_ND: Array, loss_N: Array) -> float:
+    def estimate_trust(self, u_ND: Array, loss_N: Array) -> float:
         """From 0, where trials speak against the priors, to 1, where they do not."""
-        density_N, ends_N = (_ranks(x_N) for x_N in (self.log_density(u_ND), loss_N))
+        density_N, ends_N = (_compute_ranks(x_N) for x_N in (self.log_density(u_ND), loss_N))
         if len(loss_N) < _FEW or not density_N.any() or not ends_N.any():
             return 1.0
         agreement = -float(np.corrcoef(density_N, ends_N)[0, 1])
         return float(scipy.special.ndtr(agreement * math.sqrt(len(loss_N) - 1) + _BENEFIT))
 
-    def favour(self, u_MD: Array, *, trials: int, trust: float) -> Array:
+    def compute_bonus(self, u_MD: Array, *, trials: int, trust: float) -> Array:
         """What is added to the logarithm of each point's merit once so many trials have ended."""
         return trust * _STRENGTH / max(trials, 1) * self.log_density(u_MD)
 
-    def sampled(self, u_D: Array, number: int, lot: float, *, trust: float = 1.0) -> Array:
+    def sample(self, u_D: Array, number: int, lot: float, *, trust: float = 1.0) -> Array:
         """`drawn(u_D)` if `lot`, from 0 to 1, is low; ever less often with the draw's number."""
         share = trust * (1 - _EVEN) * _EARLY / (_EARLY + number)
-        return self.drawn(u_D) if lot < share else u_D
+        return self.transform(u_D) if lot < share else u_D
 
 
-def _ranks(x_N: Array) -> Array:
+def _compute_ranks(x_N: Array) -> Array:
     """From 0 on; equal values have equal ranks."""
     return np.unique(x_N, return_inverse=True)[1].astype(float)
 
 
-def _of_column(column: Column) -> _Near | _Option | None:
+def _build_prior(column: Column) -> _Near | _Option | None:
     domain = column.domain
     if not isinstance(domain, Numeric | Choice) or domain.prior is None:
         return None

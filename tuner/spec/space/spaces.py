@@ -21,10 +21,10 @@ class Position(NamedTuple):
     path: str = ""
     branches: tuple[tuple[str, int], ...] = ()
 
-    def below(self, name: str) -> Position:
+    def append_name(self, name: str) -> Position:
         return Position(f"{self.path}.{name}" if self.path else name, self.branches)
 
-    def branch(self, number: int) -> Position:
+    def append_branch(self, number: int) -> Position:
         return Position(self.path, (*self.branches, (self.path, number)))
 
     @property
@@ -39,7 +39,7 @@ ROOT = Position()
 def walk(space: Space, at: Position = ROOT) -> Iterator[tuple[Position, Value]]:
     """Every domain and constant with its position, in order; branches follow their choice."""
     for key, value in space.items():
-        here = at.below(key)
+        here = at.append_name(key)
         if isinstance(value, Mapping):
             yield from walk(value, here)
             continue
@@ -47,7 +47,7 @@ def walk(space: Space, at: Position = ROOT) -> Iterator[tuple[Position, Value]]:
         if isinstance(value, Choice):
             for number, option in enumerate(value.values):
                 if isinstance(option, Mapping):
-                    yield from walk(option, here.branch(number))
+                    yield from walk(option, here.append_branch(number))
 
 
 def transform(
@@ -56,7 +56,7 @@ def transform(
     """`space` with each domain outside of branches replaced; `replace` transforms branches."""
     result: dict[str, Value] = {}
     for key, value in space.items():
-        here = at.below(key)
+        here = at.append_name(key)
         if isinstance(value, Domain):
             result[key] = replace(here, value)
         else:
@@ -68,91 +68,91 @@ def transform(
 def config_at(space: Space, quantile: Callable[[Position], float]) -> dict[str, Value]:
     """The config that has each domain's value at the quantile of its position."""
 
-    def value_of(position: Position, domain: Domain) -> Value:
+    def find_value(position: Position, domain: Domain) -> Value:
         u = quantile(position)
-        value = domain.at(u)
+        value = domain.compute_value(u)
         if isinstance(domain, Choice) and isinstance(value, Mapping):
-            return transform(value, value_of, position.branch(domain.number_at(u)))
+            return transform(value, find_value, position.append_branch(domain.compute_index(u)))
         return value
 
-    return transform(space, value_of)
+    return transform(space, find_value)
 
 
-def extreme_configs(space: Space) -> list[dict[str, Value]]:
+def list_extreme_configs(space: Space) -> list[dict[str, Value]]:
     """Configs in which each domain has each of its extremes, and the others their first.
 
-    >>> extreme_configs({"lr": Numeric(1, 5, integer=True), "k": Choice((8, 9))})
+    >>> list_extreme_configs({"lr": Numeric(1, 5, integer=True), "k": Choice((8, 9))})
     [{'lr': 1, 'k': 8}, {'lr': 4, 'k': 8}, {'lr': 1, 'k': 8}, {'lr': 1, 'k': 9}]
     """
-    extremes = {name: _extremes(value) for name, value in space.items()}
+    extremes = {name: _list_extremes(value) for name, value in space.items()}
     first = {name: values[0] for name, values in extremes.items()}
     return [{**first, name: value} for name, values in extremes.items() for value in values]
 
 
-def _extremes(value: Value) -> list[Value]:
+def _list_extremes(value: Value) -> list[Value]:
     if isinstance(value, Domain):
-        return [inner for extreme in value.extremes() for inner in _extremes(extreme)]
-    return list(extreme_configs(value)) if isinstance(value, Mapping) and value else [value]
+        return [inner for extreme in value.list_extremes() for inner in _list_extremes(extreme)]
+    return list(list_extreme_configs(value)) if isinstance(value, Mapping) and value else [value]
 
 
-def space_text(space: Space) -> dict[str, Value]:
+def format_space(space: Space) -> dict[str, Value]:
     """The space as plain values with each domain as its text: the inverse of `parse_space`."""
     return transform(space, lambda _, domain: str(domain))
 
 
-def domains_of(space: Space) -> Iterator[tuple[str, Domain]]:
+def list_domains(space: Space) -> Iterator[tuple[str, Domain]]:
     """Every (dotted path, domain) of `space`, those inside branches too, in declared order."""
     return ((position.path, value) for position, value in walk(space) if isinstance(value, Domain))
 
 
-def names_of(space: Space) -> list[str]:
+def list_names(space: Space) -> list[str]:
     """The dotted path of every domain, and every name of `space` itself, constants too."""
-    return [*(path for path, _ in domains_of(space)), *space]
+    return [*(path for path, _ in list_domains(space)), *space]
 
 
 _KEY = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
-def config_key(config: Mapping[str, Value]) -> str:
+def compute_config_key(config: Mapping[str, Value]) -> str:
     """Text that is the same for equal configs."""
     return _KEY(config)
 
 
-def merged(constants: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+def merge_config(constants: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """The values that one trial trains with: `config` over `constants`, within mappings, too.
 
-    >>> merged({"lr": 1, "model_args": {"depth": 3}}, {"model_args": {"width": 8}})
+    >>> merge_config({"lr": 1, "model_args": {"depth": 3}}, {"model_args": {"width": 8}})
     {'lr': 1, 'model_args': {'depth': 3, 'width': 8}}
     """
     values = {**constants, **config}
     for name in constants.keys() & config.keys():
         both = constants[name], config[name]
         if all(isinstance(value, Mapping) for value in both):
-            values[name] = merged(*both)
+            values[name] = merge_config(*both)
     return values
 
 
-def levels(value: Any) -> int:
+def count_levels(value: Any) -> int:
     """How deep lists and mappings nest in what `value`, a space or a config, may become.
 
-    >>> levels({"lr": [1, 2]}), levels(3)
+    >>> count_levels({"lr": [1, 2]}), count_levels(3)
     (2, 0)
     """
     if isinstance(value, Choice):
-        return max(map(levels, value.values))
+        return max(map(count_levels, value.values))
     inner = value.values() if isinstance(value, Mapping) else value
     if isinstance(value, Mapping | list | tuple):
-        return 1 + max(map(levels, inner), default=0)
+        return 1 + max(map(count_levels, inner), default=0)
     return 0
 
 
-def expected(space: Space) -> dict[str, Value]:
+def find_expected_values(space: Space) -> dict[str, Value]:
     """The values that priors expect, without the others."""
     values: dict[str, Value] = {}
     for name, value in space.items():
         if isinstance(value, Numeric | Choice) and value.prior is not None:
             values[name] = value.prior.value
-        elif isinstance(value, Mapping) and (nested := expected(value)):
+        elif isinstance(value, Mapping) and (nested := find_expected_values(value)):
             values[name] = nested
     return values
 
@@ -182,14 +182,14 @@ def quantile(domain: Domain, value: Value) -> float | None:
         return 0.5
     value = min(max(value, low), high)
     if not domain.integer:
-        return _position(value, low, high, domain.log)
+        return _compute_position(value, low, high, domain.log)
     assert step is not None
-    below = _position(value, low, high + step, domain.log)
-    above = _position(value + step, low, high + step, domain.log)
+    below = _compute_position(value, low, high + step, domain.log)
+    above = _compute_position(value + step, low, high + step, domain.log)
     return (below + above) / 2
 
 
-def _position(value: float, low: float, high: float, log: bool) -> float:
+def _compute_position(value: float, low: float, high: float, log: bool) -> float:
     if log:
         value = math.log(value)
         low = math.log(low)

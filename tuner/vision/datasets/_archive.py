@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import process
-from tuner.errors import DataError, reason_of, translate_error
+from tuner.errors import DataError, describe_error, translate_error
 from tuner.experiment.files import replace_file
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ TIMEOUT_S = 30.0
 _LINE_EVERY_S = 4.0  # where there is no terminal for a bar
 
 
-def folder_made_once(
-    path: Path, make: Callable[[Path], object], *, what: str | None = None
-) -> None:
+def ensure_folder(path: Path, make: Callable[[Path], object], *, what: str | None = None) -> None:
     """Let `make` fill a new folder that becomes `path`, unless that is there already.
 
     One of all processes that share its parent makes it, and the others wait. It appears only when
@@ -51,14 +49,14 @@ def folder_made_once(
     with locked:
         if path.is_dir():
             return
-        with partial_folder(path.parent) as partial:
+        with create_partial_folder(path.parent) as partial:
             make(partial)
             partial.chmod(0o755)  # mkdtemp's 0700 would shut out the others of a shared folder
             partial.rename(path)
 
 
 @contextmanager
-def partial_folder(parent: Path) -> Iterator[Path]:
+def create_partial_folder(parent: Path) -> Iterator[Path]:
     """A new folder in `parent`, removed at the end if it is still there."""
     partial = Path(tempfile.mkdtemp(dir=parent, prefix=".partial-"))
     try:
@@ -67,24 +65,24 @@ def partial_folder(parent: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def progress_bar() -> Progress:
+def build_progress_bar() -> Progress:
     """A progress bar on stderr, hidden unless that is a terminal."""
     from rich.progress import Progress
 
-    console = process.console(sys.stderr)
+    console = process.create_console(sys.stderr)
     columns = Progress.get_default_columns()
     return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 @contextmanager
-def progress_of(what: str, total: int) -> Iterator[Callable[[int], None]]:
+def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Shows on stderr how much is done: a bar in a terminal, else lines as "WHAT: 640 of 1,970".
 
     Calling the result advances it.
     """
     done = 0
     shown = time.monotonic()
-    with progress_bar() as bar:
+    with build_progress_bar() as bar:
         task = bar.add_task(what, total=total)
 
         def advance(count: int) -> None:
@@ -99,16 +97,16 @@ def progress_of(what: str, total: int) -> Iterator[Callable[[int], None]]:
         yield advance
 
 
-def downloaded(url: str, name: str) -> Iterator[bytes]:
+def download_chunks(url: str, name: str) -> Iterator[bytes]:
     """The bytes at `url` in chunks, with a progress bar for the file `name`; raises OSError."""
     from http.client import HTTPException
     from urllib.error import URLError
     from urllib.request import urlopen
 
     with (
-        translate_error(ConnectionError, _failure, of=(HTTPException, URLError)),
+        translate_error(ConnectionError, _describe_failure, of=(HTTPException, URLError)),
         urlopen(url, timeout=TIMEOUT_S) as response,
-        progress_bar() as bar,
+        build_progress_bar() as bar,
     ):
         length = response.headers.get("Content-Length")
         task = bar.add_task(f"Downloading {name}", total=int(length) if length else None)
@@ -117,9 +115,9 @@ def downloaded(url: str, name: str) -> Iterator[bytes]:
             bar.advance(task, len(chunk))
 
 
-def _failure(error: Exception) -> str:
+def _describe_failure(error: Exception) -> str:
     cause = getattr(error, "reason", None)  # urllib hides the system's message in it
-    return reason_of(cause if isinstance(cause, Exception) else error)
+    return describe_error(cause if isinstance(cause, Exception) else error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,23 +131,23 @@ class Archive:
     extracted: str
     decoded: str
 
-    def is_in(self, folder: Path) -> bool:
+    def is_present(self, folder: Path) -> bool:
         """Whether the file itself is in `folder`."""
         return (folder / self.name).is_file()
 
     def is_missing(self, folder: Path) -> bool:
         """Whether the data set cannot be read from `folder` as it is."""
         instead = (self.extracted, self.decoded)
-        return not self.is_in(folder) and not any((folder / name).is_dir() for name in instead)
+        return not self.is_present(folder) and not any((folder / name).is_dir() for name in instead)
 
-    def verified(self, folder: Path) -> Path:
+    def ensure_verified(self, folder: Path) -> Path:
         """The path of the file in `folder`, downloaded if it is missing. Raises DataError."""
         path = folder / self.name
-        if not self.is_in(folder):
+        if not self.is_present(folder):
             self.fetch(folder)
             return path
         with path.open("rb") as file:
-            digest = hashlib.file_digest(file, _md5).hexdigest()
+            digest = hashlib.file_digest(file, _create_md5).hexdigest()
         if digest != self.md5:
             raise DataError(
                 f"{path} has MD5 {digest}, published is {self.md5}: delete it, and it is "
@@ -160,7 +158,7 @@ class Archive:
     def fetch(self, folder: Path) -> None:
         """Download the file to `folder` unless the data set is there; raises DataError."""
         try:
-            self.write(folder, lambda: downloaded(self.url, self.name), origin=self.url)
+            self.write(folder, lambda: download_chunks(self.url, self.name), origin=self.url)
         except OSError as error:
             raise DataError(
                 f"{self.title} is not in {folder} and cannot be downloaded from {self.url} "
@@ -183,12 +181,12 @@ class Archive:
                 path = folder / self.name
                 replace_file(path, lambda new: self._write(new, chunks(), origin), lasting=True)
 
-    def contents(self, folder: Path) -> list[NDArray[np.uint8]]:
+    def map_contents(self, folder: Path) -> list[NDArray[np.uint8]]:
         """The bytes of the file in `folder`, mapped. Raises OSError."""
-        return [mapped(folder / self.name)]
+        return [map_file(folder / self.name)]
 
     def _write(self, path: Path, chunks: Iterable[bytes | memoryview], origin: str) -> None:
-        digest = _md5()
+        digest = _create_md5()
         with path.open("wb") as out:
             for chunk in chunks:
                 out.write(chunk)
@@ -197,13 +195,13 @@ class Archive:
             raise DataError(f"{origin} has MD5 {md5}, published is {self.md5}: nothing was kept")
 
 
-def mapped(path: Path) -> NDArray[np.uint8]:
+def map_file(path: Path) -> NDArray[np.uint8]:
     """The bytes of a file, mapped; an array that Ray can send without a copy. Raises OSError."""
     import numpy as np
 
     return np.asarray(np.memmap(path, np.uint8, "r"))
 
 
-def _md5() -> hashlib._Hash:
+def _create_md5() -> hashlib._Hash:
     # Not for security: it is the checksum that CIFAR's page publishes
     return hashlib.md5(usedforsecurity=False)

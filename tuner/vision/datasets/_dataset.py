@@ -83,7 +83,7 @@ class DatasetInfo:
         return len(self.classes)
 
 
-def data_folder(data_dir: str | None) -> Path:
+def resolve_data_folder(data_dir: str | None) -> Path:
     """The folder of all data sets: `data_dir`, else $TUNER_DATA, else ~/.cache/tuner."""
     return Path(data_dir or os.environ.get("TUNER_DATA") or "~/.cache/tuner").expanduser()
 
@@ -95,14 +95,14 @@ def split_train_validation_test(
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    test_N = stratified_sample(labels_N, test, rng=rng)
+    test_N = sample_stratified(labels_N, test, rng=rng)
     rest_N = np.setdiff1d(np.arange(len(labels_N)), test_N)
-    validation_N = rest_N[stratified_sample(labels_N[rest_N], validation, rng=rng)]
+    validation_N = rest_N[sample_stratified(labels_N[rest_N], validation, rng=rng)]
     train_N = np.setdiff1d(rest_N, validation_N)
     return {"train": train_N, "validation": validation_N, "test": test_N}
 
 
-def stratified_sample(
+def sample_stratified(
     labels_N: NDArray[Any], count: int, *, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """`count` positions in `labels_N`, ascending, every class in its share to within one image."""
@@ -123,7 +123,7 @@ def stratified_sample(
     return np.sort(np.concatenate(chosen)).astype(np.int64) if chosen else np.empty(0, np.int64)
 
 
-def stratified_folds(
+def assign_folds(
     labels_N: NDArray[Any], count: int, *, seed: int | Sequence[int]
 ) -> NDArray[np.int64]:
     """The fold, from 0, of each position: equal in size to within one image, also by class."""
@@ -138,7 +138,7 @@ def stratified_folds(
 def sample_groups(
     labels_N: NDArray[Any], groups_N: NDArray[Any], count: int, *, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """About `count` positions, as `stratified_sample` chooses them; a group is chosen as one.
+    """About `count` positions, as `sample_stratified` chooses them; a group is chosen as one.
 
     groups_N: the same for images that are copies of each other. Without copies there are `count`.
     """
@@ -146,18 +146,18 @@ def sample_groups(
 
     _, first_G, group_N = np.unique(groups_N, return_index=True, return_inverse=True)
     share = round(count * len(first_G) / max(len(labels_N), 1))
-    chosen_G = stratified_sample(labels_N[first_G], min(max(share, 1), len(first_G)), rng=rng)
+    chosen_G = sample_stratified(labels_N[first_G], min(max(share, 1), len(first_G)), rng=rng)
     return np.flatnonzero(np.isin(group_N, chosen_G))
 
 
-def fold_groups(
+def assign_group_folds(
     labels_N: NDArray[Any], groups_N: NDArray[Any], count: int, *, seed: int | Sequence[int]
 ) -> NDArray[np.int64]:
-    """The fold of each position, as `stratified_folds` has it; a group is in one fold."""
+    """The fold of each position, as `assign_folds` has it; a group is in one fold."""
     import numpy as np
 
     _, first_G, group_N = np.unique(groups_N, return_index=True, return_inverse=True)
-    return stratified_folds(labels_N[first_G], count, seed=seed)[group_N]
+    return assign_folds(labels_N[first_G], count, seed=seed)[group_N]
 
 
 DATA = "data"  # the key in a Learner's state
@@ -166,12 +166,12 @@ DATA = "data"  # the key in a Learner's state
 _LEFT_OUT = ("load", "archive", "files", "skipped", "relabelled")
 
 
-def described(info: DatasetInfo) -> dict[str, Any]:
+def encode_info(info: DatasetInfo) -> dict[str, Any]:
     values = {f.name: getattr(info, f.name) for f in fields(info) if f.name not in _LEFT_OUT}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
-def info_in(state: Mapping[str, Any]) -> DatasetInfo | None:
+def read_info(state: Mapping[str, Any]) -> DatasetInfo | None:
     """The description in a checkpoint, or None. Raises CheckpointError if it is damaged."""
 
     def load(folder: Path, *, split_seed: int) -> ImageArrays:

@@ -18,8 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import DataError, translate_error
-from tuner.vision.datasets._archive import Archive, folder_made_once
-from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder, stratified_sample
+from tuner.vision.datasets._archive import Archive, ensure_folder
+from tuner.vision.datasets._dataset import (
+    DatasetInfo,
+    ImageArrays,
+    resolve_data_folder,
+    sample_stratified,
+)
 
 ARCHIVE = "cifar-10-binary.tar.gz"
 EXTRACTED = "cifar-10-batches-bin"
@@ -62,11 +67,11 @@ def load(folder: Path, *, split_seed: int, source: Source = OFFICIAL) -> ImageAr
 
     what = f"CIFAR-10 cannot be read or stored in {folder}"
     with translate_error(DataError, what, of=(OSError, ValueError)):
-        decoded = _decoded(folder, source)
+        decoded = _ensure_decoded(folder, source)
         images_NHWC = np.load(decoded / "images.npy", mmap_mode="r", allow_pickle=False)
         labels_N = np.load(decoded / "labels.npy", allow_pickle=False).astype(np.int64)
     official_train = len(TRAIN_FILES) * source.images_a_file
-    validation_N = stratified_sample(
+    validation_N = sample_stratified(
         labels_N[:official_train], source.validation, rng=np.random.default_rng(split_seed)
     )
     splits = {
@@ -77,15 +82,15 @@ def load(folder: Path, *, split_seed: int, source: Source = OFFICIAL) -> ImageAr
     return ImageArrays(images_NHWC, labels_N, splits)
 
 
-def _decoded(folder: Path, source: Source) -> Path:
+def _ensure_decoded(folder: Path, source: Source) -> Path:
     """The folder with the decoded set, which is made first if it is missing."""
     decoded = folder / DECODED
     if decoded.is_dir():
         return decoded
     if folder.exists() and not os.access(folder, os.W_OK):  # a separate folder in the cache
         key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
-        decoded = data_folder(None) / f"cifar10-{key}" / DECODED
-    folder_made_once(decoded, lambda partial: _decode(folder, partial, source))
+        decoded = resolve_data_folder(None) / f"cifar10-{key}" / DECODED
+    ensure_folder(decoded, lambda partial: _decode(folder, partial, source))
     return decoded
 
 
@@ -100,7 +105,7 @@ def _decode(folder: Path, partial: Path, source: Source) -> None:
         partial / "images.npy", mode="w+", dtype=np.uint8, shape=shape_NHWC
     )
     labels_N = np.empty(len(images_NHWC), np.uint8)
-    for number, (name, data) in enumerate(_contents(folder, source)):
+    for number, (name, data) in enumerate(_read_files(folder, source)):
         if len(data) != count * RECORD_BYTES:
             raise DataError(
                 f"{name} has {len(data)} bytes, must have {count * RECORD_BYTES} "
@@ -116,7 +121,7 @@ def _decode(folder: Path, partial: Path, source: Source) -> None:
     np.save(partial / "labels.npy", labels_N)
 
 
-def _contents(folder: Path, source: Source) -> Iterator[tuple[str, bytes]]:
+def _read_files(folder: Path, source: Source) -> Iterator[tuple[str, bytes]]:
     """(name, bytes) of each of FILES, from the extracted folder or from the archive."""
     extracted = folder / EXTRACTED
     if extracted.is_dir():
@@ -124,7 +129,7 @@ def _contents(folder: Path, source: Source) -> Iterator[tuple[str, bytes]]:
         return
     import tarfile
 
-    archive = source.verified(folder)
+    archive = source.ensure_verified(folder)
     with tarfile.open(archive, "r:gz") as tar:
         for name in FILES:
             member = f"{EXTRACTED}/{name}"

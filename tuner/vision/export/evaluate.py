@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import CheckpointError, DataError, UsageError, translate_error
-from tuner.experiment.results.confirmation import record_test, recorded_test
+from tuner.experiment.results.confirmation import read_test, record_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import DETAILS, LEARNING_CURVE
-from tuner.spec.experiment import trainable_text
+from tuner.spec.experiment import parse_trainable
 from tuner.spec.loading import has_test, import_trainable, is_learner
 from tuner.spec.sections import Refits
 from tuner.trial.checkpoints import load_state
-from tuner.trial.context import with_trial_seed
+from tuner.trial.context import add_trial_seed
 from tuner.trial.gpus import take
 from tuner.trial.learner import Learner
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.catalog import image_names, labelled_folder, moved, within
-from tuner.vision.datasets._dataset import check_same, data_folder
+from tuner.vision.catalog import decode_folder, list_image_names, replace_data_dir, resolve_paths
+from tuner.vision.datasets._dataset import check_same, resolve_data_folder
 from tuner.vision.export.read import Export, ImageInput
-from tuner.vision.settings import settings_of_trial
+from tuner.vision.settings import build_trial_settings
 from tuner.vision.sources._decoded import Decoding
 from tuner.vision.sources.folder import is_labelled
 from tuner.vision.weights import EXPORTED
-from tuner.wording import some_of
+from tuner.wording import summarize_names
 
 _log = logging.getLogger(__name__)
 
@@ -53,20 +53,20 @@ def evaluate(
     trial = results.get_best_trial() if trial_id is None else results.trial(trial_id)
     _refuse_final(results.spec.refits)
     checkpoint = results.best_checkpoint(trial)
-    known = recorded_test(results.folder, trial.trial_id, checkpoint)
+    known = read_test(results.folder, trial.trial_id, checkpoint)
     if known is not None and (LEARNING_CURVE in known or not labels):
         return known
     spec = results.spec
-    constants = with_trial_seed(spec.constants, trial.seed)
+    constants = add_trial_seed(spec.constants, trial.seed)
     take(spec.resources.gpus)
-    path = spec.trainable if trainable is None else trainable_text(trainable)
-    learner = _learner(path, trial.config, constants, data_dir, cpus=spec.resources.cpus)
+    path = spec.trainable if trainable is None else parse_trainable(trainable)
+    learner = _build_learner(path, trial.config, constants, data_dir, cpus=spec.resources.cpus)
     if known is None:
         state = load_state(checkpoint.path, None)  # `best_checkpoint` has compared its digest
         with translate_error(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
             learner.load_state_dict(state)
         origin = trial.trial_id, checkpoint.epoch, checkpoint.sha256
-        known = _record(learner.test(), _details(learner), *origin)
+        known = _record(learner.test(), _collect_details(learner), *origin)
     if labels and (examine := getattr(learner, "examine_images", None)):
         known |= examine()
     record_test(results.folder, trial.trial_id, known)
@@ -97,24 +97,24 @@ def evaluate_export(
     if data_dir is None:
         _refuse_final(config.refit)
     if config.model is not None and config.input is not None:
-        metrics, details = _of_classifier(export, config.model, config.input, data_dir)
+        metrics, details = _measure_classifier(export, config.model, config.input, data_dir)
     else:
-        from tuner.trial.state import with_weights
+        from tuner.trial.state import replace_weights
 
-        path = config.trainable if trainable is None else trainable_text(trainable)
-        learner = _learner(path, config.config, config.training, data_dir)
-        weights = export.weights()
+        path = config.trainable if trainable is None else parse_trainable(trainable)
+        learner = _build_learner(path, config.config, config.training, data_dir)
+        weights = export.load_weights()
         with translate_error(CheckpointError, f"{export.folder / EXPORTED} does not fit {path}"):
-            learner.load_state_dict(with_weights(learner.state_dict(), weights))
+            learner.load_state_dict(replace_weights(learner.state_dict(), weights))
         metrics = learner.test()
-        details = _details(learner)
+        details = _collect_details(learner)
     return _record(metrics, details, config.trial_id, config.epoch, config.checkpoint_sha256)
 
 
-def _of_classifier(
+def _measure_classifier(
     export: Export, plan: Blueprint, pixels: ImageInput, data_dir: str | None
 ) -> tuple[Mapping[str, float], dict[str, Any]]:
-    from tuner.vision.batches import image_set, image_set_of
+    from tuner.vision.batches import build_image_set, load_image_set
     from tuner.vision.evaluation import Predictor, measure, prepare_device
 
     device = prepare_device()
@@ -123,40 +123,40 @@ def _of_classifier(
     if data_dir is not None and (
         from_folder or is_labelled(Path(data_dir).expanduser(), config.classes)
     ):
-        settings = export.settings()
+        settings = export.parse_settings()
         how = Decoding(plan.image_size, pixels.bits, settings.skip_unreadable)
-        decoded = labelled_folder(data_dir, config.classes, channels=plan.in_channels, how=how)
-        info, arrays = decoded.to_measure(data_folder(None))
-        if doubt := pixels.doubt_of_bits(info.bits):
+        decoded = decode_folder(data_dir, config.classes, channels=plan.in_channels, how=how)
+        info, arrays = decoded.load_test_images(resolve_data_folder(None))
+        if doubt := pixels.check_bits(info.bits):
             raise DataError(f"{data_dir} cannot be measured: its brightest image: {doubt}")
         if info.skipped:
-            _log.warning(f"without {some_of(info.skipped)}, which cannot be read")
+            _log.warning(f"without {summarize_names(info.skipped)}, which cannot be read")
         data = config.data
         if data and data.content and info.content == data.content:
             _log.warning(
                 f"{data_dir} holds the images that the model was trained on: {data.train:,} of "
                 f"these {info.test:,} are its training split, so the metrics flatter"
             )
-        images = image_set_of(info, arrays, device)
-        names = within(data_dir, decoded.names(data_folder(None)))
+        images = build_image_set(info, arrays, device)
+        names = resolve_paths(data_dir, decoded.read_names(resolve_data_folder(None)))
     else:
-        constants = moved(config.training, data_dir) if data_dir else config.training
-        settings = settings_of_trial(constants, config.config, split=1)
-        images = image_set(settings.data, device)
-        names = image_names(settings.data)
+        constants = replace_data_dir(config.training, data_dir) if data_dir else config.training
+        settings = build_trial_settings(constants, config.config, split=1)
+        images = load_image_set(settings.data, device)
+        names = list_image_names(settings.data)
         if images.info.classes != config.classes:
             has, knows = (", ".join(each[:10]) for each in (images.info.classes, config.classes))
             raise UsageError(f"{images.info.title} has classes {has}; the model knows {knows}")
         if config.data and config.data.content:
             check_same({"content": config.data.content}, images.info)
-    model = export.network(trust_code=True)
+    model = export.load_network(trust_code=True)
     stats = (pixels.mean, pixels.std)
     parts = model, plan, settings, device, stats
     predictor = Predictor(*parts, temperature=export.temperature)
     return measure(predictor, images, metrics=settings.metrics, names=names)
 
 
-def _learner(
+def _build_learner(
     path: str,
     config: Mapping[str, Any],
     constants: Mapping[str, Any],
@@ -172,7 +172,7 @@ def _learner(
     if not (has_test(trainable) or (is_learner(trainable) and not isclass(trainable))):
         raise cannot
     if data_dir is not None:
-        constants = moved(constants, data_dir)
+        constants = replace_data_dir(constants, data_dir)
     with translate_error(UsageError, f"{path} cannot be built"):
         single = {"device": prepare_device(cpus), "rank": 0, "world_size": 1}
         learner: Learner = trainable(config, dict(constants), **single)
@@ -181,7 +181,7 @@ def _learner(
     return learner
 
 
-def _details(learner: Any) -> dict[str, Any]:
+def _collect_details(learner: Any) -> dict[str, Any]:
     """What the Learner's last `test` found beside metrics."""
     return {name: getattr(learner, name, None) for name in DETAILS}
 

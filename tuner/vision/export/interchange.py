@@ -22,10 +22,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tuner.errors import ExperimentError, UsageError, reason_of, translate_error
-from tuner.vision.batches import affine
+from tuner.errors import ExperimentError, UsageError, describe_error, translate_error
+from tuner.vision.batches import compute_scale_shift
 from tuner.vision.loss import CrossEntropy
-from tuner.wording import install
+from tuner.wording import suggest_install
 
 TOLERANCE = 1e-4  # largest absolute difference of an output
 PIXELS = "-pixels"  # ends the names of formats that take pixels
@@ -47,7 +47,7 @@ def check_formats(formats: Collection[str]) -> None:
         kind = name.removesuffix(PIXELS)
         missing = [package for package in _NEEDED.get(kind, ()) if find_spec(package) is None]
         if missing:
-            raise UsageError(f"--format {name} needs {', '.join(missing)}: {install(kind)}")
+            raise UsageError(f"--format {name} needs {', '.join(missing)}: {suggest_install(kind)}")
 
 
 class FromPixels(nn.Module):
@@ -66,13 +66,13 @@ class FromPixels(nn.Module):
         self.scale_C11: Tensor
         self.shift_C11: Tensor
         dtype = next(model.parameters()).dtype
-        scale_C, shift_C = affine(mean, std, pixels=1)
+        scale_C, shift_C = compute_scale_shift(mean, std, pixels=1)
         self.register_buffer("scale_C11", scale_C.to(dtype)[:, None, None])
         self.register_buffer("shift_C11", shift_C.to(dtype)[:, None, None])
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         normalised_NCHW = x_NCHW.to(self.scale_C11.dtype) * self.scale_C11 + self.shift_C11
-        return self._loss.logits(self.model, normalised_NCHW).softmax(1)
+        return self._loss.compute_logits(self.model, normalised_NCHW).softmax(1)
 
 
 def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, int]) -> Path:
@@ -93,14 +93,14 @@ def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, i
         names = ("images", "logits")
         batches = [torch.randn(count, *shape, dtype=dtype, **how) for count in _COMPARED]
 
-    def message(error: Exception) -> str:
-        return f"{name}: the model cannot be written: {reason_of(error)[:_LONGEST]}"
+    def format_message(error: Exception) -> str:
+        return f"{name}: the model cannot be written: {describe_error(error)[:_LONGEST]}"
 
     exporter = logging.getLogger("torch.onnx")
     with ExitStack() as stack:
         stack.callback(exporter.setLevel, exporter.level)
         exporter.setLevel(logging.ERROR)  # it warns of missing packages
-        stack.enter_context(translate_error(ExperimentError, message))
+        stack.enter_context(translate_error(ExperimentError, format_message))
         stack.enter_context(torch.no_grad())
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)
@@ -120,13 +120,13 @@ def _write_onnx(
 ) -> Callable[[Tensor], Tensor]:
     import onnxruntime
 
-    def taken(x_NCHW: Tensor) -> Tensor:
+    def convert_input(x_NCHW: Tensor) -> Tensor:
         return x_NCHW.float() if x_NCHW.is_floating_point() else x_NCHW
 
     # In float32: onnxruntime has no convolution in float64
     program = torch.onnx.export(
         deepcopy(model).float(),
-        (taken(x_NCHW),),
+        (convert_input(x_NCHW),),
         input_names=[before],
         output_names=[after],
         dynamic_shapes=[{0: torch.export.Dim("batch")}],
@@ -138,7 +138,7 @@ def _write_onnx(
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
     def run(x_NCHW: Tensor) -> Tensor:
-        (outputs_NK,) = session.run([after], {before: taken(x_NCHW).numpy()})
+        (outputs_NK,) = session.run([after], {before: convert_input(x_NCHW).numpy()})
         return torch.from_numpy(outputs_NK)
 
     return run

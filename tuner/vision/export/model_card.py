@@ -11,23 +11,29 @@ from typing import Any
 
 from tuner.experiment.results.statistics import (
     Accuracy,
-    accuracy_of,
-    measured_accuracy,
-    trials_chosen_from,
+    build_accuracy,
+    build_test_accuracy,
+    count_candidates,
 )
-from tuner.spec.plain_values import flat
+from tuner.spec.plain_values import flatten
 from tuner.vision.export.read import ExportConfig
-from tuner.wording import number, printable, with_error
+from tuner.wording import clean_text, format_mean, format_number
 
 _TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
 
 
-def card_text(config: ExportConfig, metrics: Mapping[str, Any], *, name: str) -> str:
+def render_card(config: ExportConfig, metrics: Mapping[str, Any], *, name: str) -> str:
     """The card as Markdown. `metrics` is what metrics.json holds, `name` the folder's."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    filters = {"cell": _cell, "code": _code, "prose": _prose, "text": _text, "number": number}
+    filters = {
+        "cell": _format_cell,
+        "code": _format_code,
+        "prose": _wrap_prose,
+        "text": _escape_text,
+        "number": format_number,
+    }
     environment.filters |= {**filters, "json": json.dumps}
     search = config.search
     scheduler = {key: value for key, value in (search["scheduler"] or {}).items() if value}
@@ -36,14 +42,18 @@ def card_text(config: ExportConfig, metrics: Mapping[str, Any], *, name: str) ->
         metrics=metrics,
         name=name,
         plan=config.model,
-        settings=flat(config.model.settings, ".") if config.model else {},
+        settings=flatten(config.model.settings, ".") if config.model else {},
         library=config.model.library if config.model else None,
-        measured=_measured(config, metrics),
-        accuracies=[each for each in _accuracies(config, metrics) if each.baseline is not None],
+        measured=_list_metrics(config, metrics),
+        accuracies=[
+            each for each in _list_accuracies(config, metrics) if each.baseline is not None
+        ],
         search=search,
         ended=", ".join(f"{count} {end}" for end, count in search["counts"].items() if count),
         scheduler=scheduler,
-        stopping=", ".join(f"{_text(k)} {_cell(v)}" for k, v in scheduler.items() if k != "name"),
+        stopping=", ".join(
+            f"{_escape_text(k)} {_format_cell(v)}" for k, v in scheduler.items() if k != "name"
+        ),
         made_with={
             "experiment": config.experiment,
             "trial": config.trial_id,
@@ -53,13 +63,15 @@ def card_text(config: ExportConfig, metrics: Mapping[str, Any], *, name: str) ->
             "git revision": config.git_revision or "none",
             **config.versions,
         },
-        table=_table,
-        with_error=with_error,
+        table=_format_table,
+        with_error=format_mean,
     )
     return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 
 
-def _measured(config: ExportConfig, metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+def _list_metrics(
+    config: ExportConfig, metrics: Mapping[str, Any]
+) -> Iterator[tuple[str, str, float]]:
     """(split, metric, value): the objective first, then the others of the validation split."""
     reported = {} if config.refit else metrics["metrics"]
     validation = (name for name in reported if name.startswith("val_"))
@@ -71,35 +83,35 @@ def _measured(config: ExportConfig, metrics: Mapping[str, Any]) -> Iterator[tupl
             yield "test", name, value
 
 
-def _accuracies(config: ExportConfig, metrics: Mapping[str, Any]) -> Iterator[Accuracy]:
+def _list_accuracies(config: ExportConfig, metrics: Mapping[str, Any]) -> Iterator[Accuracy]:
     if config.data:
         images = {"images": config.data.validation, "baseline": config.data.baseline}
-        among = trials_chosen_from(config.search["counts"])
-        if validated := accuracy_of("val_accuracy", metrics["metrics"], images, among=among):
+        among = count_candidates(config.search["counts"])
+        if validated := build_accuracy("val_accuracy", metrics["metrics"], images, among=among):
             yield validated
-    if test := measured_accuracy(metrics["test"]):
+    if test := build_test_accuracy(metrics["test"]):
         yield test
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
-    lines = [head, ("---",) * len(head), *(tuple(map(_cell, row)) for row in rows)]
+def _format_table(head: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *(tuple(map(_format_cell, row)) for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     """A value of any kind in a cell of a table."""
     plain = value if isinstance(value, str) else json.dumps(value)
-    return _text(number(value) if isinstance(value, float) else plain)
+    return _escape_text(format_number(value) if isinstance(value, float) else plain)
 
 
-def _prose(text: str) -> str:
+def _wrap_prose(text: str) -> str:
     return fill(" ".join(text.split()), 100, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
-def _text(text: str) -> str:
+def _escape_text(text: str) -> str:
     """A foreign text, escaped: it neither breaks a table nor is markup."""
-    return "".join(f"\\{char}" if char in "\\|<>*[]`&" else char for char in printable(text))
+    return "".join(f"\\{char}" if char in "\\|<>*[]`&" else char for char in clean_text(text))
 
 
-def _code(text: str) -> str:
-    return printable(text).replace("`", "'")
+def _format_code(text: str) -> str:
+    return clean_text(text).replace("`", "'")

@@ -22,11 +22,11 @@ from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.errors import DataError, UsageError, reason_of
+from tuner.errors import DataError, UsageError, describe_error
 from tuner.spec import quotas
 from tuner.spec.settings import FaultsError
-from tuner.vision.catalog import archive_of, decoded_before, is_at_hand
-from tuner.vision.datasets._dataset import data_folder
+from tuner.vision.catalog import find_archive, find_decoded, is_at_hand
+from tuner.vision.datasets._dataset import resolve_data_folder
 from tuner.vision.export.read import Calibration, Export, read_export
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.sources.folder import SUFFIXES
@@ -79,36 +79,38 @@ def predict(
 ) -> Iterator[Prediction]:
     """The predictions of an exported folder's model, one for each image file, in their order.
 
-    paths: image files, and folders that are searched for them (`image_files`). Files are decoded as
-    `load_image` does, by as many threads as there are CPUs; probabilities are those that `tuner
-    evaluate` measures. A file that cannot be read gets a prediction with a `fault`. top: the number
-    of classes in each prediction, default all. trust_code: as of `load_model`.
+    paths: image files, and folders that are searched for them (`find_image_files`). Files are
+    decoded as `load_image` does, by as many threads as there are CPUs; probabilities are those that
+    `tuner evaluate` measures. A file that cannot be read gets a prediction with a `fault`. top: the
+    number of classes in each prediction, default all. trust_code: as of `load_model`.
 
     Computes on a GPU if there is one. Raises as `load_model` and `load_image` do for the folder.
     """
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
-    return predictions(read_export(folder), image_files(several), top=top, trust_code=trust_code)
+    return predict_files(
+        read_export(folder), find_image_files(several), top=top, trust_code=trust_code
+    )
 
 
-def predictions(
+def predict_files(
     export: Export, files: Sequence[str], *, top: int | None = None, trust_code: bool = False
 ) -> Iterator[Prediction]:
-    """`predict` of an open export, for `image_files`."""
+    """`predict` of an open export, for `find_image_files`."""
     from tuner.vision.evaluation import Predictor, prepare_device
 
-    plan, given = export.takes_images()
+    plan, given = export.require_input()
     if len(export.config.classes) != plan.num_classes:
         named = len(export.config.classes)
         made = plan.num_classes
         raise UsageError(f"{export.folder}: {CONFIG} names {named} classes of its model's {made}")
-    settings = export.settings()
-    model = export.network(trust_code=trust_code)
+    settings = export.parse_settings()
+    model = export.load_network(trust_code=trust_code)
     parts = model, plan, settings, prepare_device(), (given.mean, given.std)
     predictor = Predictor(*parts, temperature=export.temperature)
-    return _predictions(export, predictor, files, top)
+    return _predict_batches(export, predictor, files, top)
 
 
-def image_files(paths: Iterable[Path | str]) -> list[str]:
+def find_image_files(paths: Iterable[Path | str]) -> list[str]:
     """Each path that is a file, and the image files in and below each that is a folder, by name.
 
     Below a folder, files are chosen by their suffix; names that begin with a dot are ignored, and
@@ -117,12 +119,12 @@ def image_files(paths: Iterable[Path | str]) -> list[str]:
     """
     files: list[str] = []
 
-    def note(error: OSError) -> None:
+    def append_filename(error: OSError) -> None:
         files.append(os.fspath(error.filename))
 
     for path in [os.fspath(path) for path in paths]:
         before = len(files)
-        for folder, folders, names in os.walk(path, onerror=note):
+        for folder, folders, names in os.walk(path, onerror=append_filename):
             folders[:] = sorted(name for name in folders if name[0] != ".")
             images = (n for n in sorted(names) if n[0] != "." and n.lower().endswith(SUFFIXES))
             files += (os.path.join(folder, name) for name in images)
@@ -131,19 +133,19 @@ def image_files(paths: Iterable[Path | str]) -> list[str]:
     return files
 
 
-def _predictions(
+def _predict_batches(
     export: Export, predictor: Predictor, files: Sequence[str], most: int | None
 ) -> Iterator[Prediction]:
-    plan = export.takes_images()[0]
+    plan = export.require_input()[0]
     classes = export.config.classes
     pixels = plan.in_channels * plan.image_size**2
     size = max(1, min(predictor.batch, _BATCH_BYTES // pixels))
-    with ThreadPoolExecutor(quotas.usable_cpus()) as threads:
+    with ThreadPoolExecutor(quotas.count_usable_cpus()) as threads:
         for start in range(0, len(files), size):
             batch = files[start : start + size]
-            rows = [*threads.map(partial(_row, export), batch)]
+            rows = [*threads.map(partial(_read_row, export), batch)]
             readable = [row_P for row_P in rows if not isinstance(row_P, str)]
-            tops = iter(_tops(predictor, readable, classes, most or len(classes)))
+            tops = iter(_rank_classes(predictor, readable, classes, most or len(classes)))
             for file, row in zip(batch, rows, strict=True):
                 if isinstance(row, str):
                     yield Prediction(file, fault=row)
@@ -151,7 +153,7 @@ def _predictions(
                     yield Prediction(file, next(tops))
 
 
-def _tops(
+def _rank_classes(
     predictor: Predictor, rows: Sequence[NDArray[np.uint8]], classes: Sequence[str], most: int
 ) -> list[Top]:
     """(label, probability) of the `most` likeliest classes of each image."""
@@ -160,12 +162,12 @@ def _tops(
     if not rows:
         return []
     rows_NP = torch.stack([torch.from_numpy(row_P) for row_P in rows])
-    likeliest = predictor.logits(rows_NP).softmax(1).topk(min(most, len(classes)))
+    likeliest = predictor.predict_logits(rows_NP).softmax(1).topk(min(most, len(classes)))
     pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
     return [tuple((classes[k], p) for k, p in zip(*pair, strict=True)) for pair in pairs]
 
 
-def _row(export: Export, file: str) -> NDArray[np.uint8] | str:
+def _read_row(export: Export, file: str) -> NDArray[np.uint8] | str:
     """The bytes of an image, or why it cannot be read."""
     try:
         mode = os.stat(file).st_mode
@@ -174,30 +176,30 @@ def _row(export: Export, file: str) -> NDArray[np.uint8] | str:
             return "it is a folder without images"
         if not stat.S_ISREG(mode):  # a pipe might never end
             return "it is no regular file"
-        return export.pixels(file).reshape(-1).copy()
+        return export.read_pixels(file).reshape(-1).copy()
     except Exception as error:  # Pillow's decoders raise any type
-        return reason_of(error).replace(f" {file!r}", "")
+        return describe_error(error).replace(f" {file!r}", "")
 
 
-def images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
+def load_local_images(settings: ClassifierSettings, fold: int) -> ImageSet | None:
     """The images of a training, on the CPU, or None if they are not at hand and decoded."""
     import torch
 
-    from tuner.vision.batches import image_set, of_trial
+    from tuner.vision.batches import load_image_set, split_for_trial
 
-    archive = archive_of(settings.dataset)
-    if archive and archive.is_missing(data_folder(settings.data_dir)):
+    archive = find_archive(settings.dataset)
+    if archive and archive.is_missing(resolve_data_folder(settings.data_dir)):
         return None
     try:
         data = settings.data
-        choice = data if is_at_hand(data.dataset) else decoded_before(data)
-        images = image_set(choice, torch.device("cpu")) if choice else None
-        return images and of_trial(images, settings, fold=fold)
+        choice = data if is_at_hand(data.dataset) else find_decoded(data)
+        images = load_image_set(choice, torch.device("cpu")) if choice else None
+        return images and split_for_trial(images, settings, fold=fold)
     except (DataError, FaultsError):
         return None
 
 
-def fitted(logits_NK: Tensor, labels_N: Tensor) -> Calibration:
+def fit_calibration(logits_NK: Tensor, labels_N: Tensor) -> Calibration:
     """The calibration for the logits of images that `sample_evenly` has chosen.
 
     Each label counts as right with probability (N + 1) / (N + 2), as in Platt 1999, "Probabilistic
@@ -211,19 +213,19 @@ def fitted(logits_NK: Tensor, labels_N: Tensor) -> Calibration:
     count, classes = logits_NK.shape
     doubt = min(1.0, classes / max(classes - 1, 1) / (count + 2))  # spread over all classes
 
-    def loss(log_temperature: float) -> float:
+    def compute_loss(log_temperature: float) -> float:
         scaled = logits_NK / exp(log_temperature)
         return float(F.cross_entropy(scaled, labels_N, label_smoothing=doubt))
 
     # The loss is convex in 1 / temperature, so it has one minimum
-    temperature = exp(minimize_scalar(loss, bounds=_LOG_RANGE, options={"xatol": 1e-9}).x)
-    before, after = (calibration_error(logits_NK / t, labels_N) for t in (1.0, temperature))
+    temperature = exp(minimize_scalar(compute_loss, bounds=_LOG_RANGE, options={"xatol": 1e-9}).x)
+    before, after = (compute_calibration_error(logits_NK / t, labels_N) for t in (1.0, temperature))
     return Calibration(
         temperature=temperature, images=len(labels_N), error_before=before, error_after=after
     )
 
 
-def calibration_error(logits_NK: Tensor, labels_N: Tensor) -> float:
+def compute_calibration_error(logits_NK: Tensor, labels_N: Tensor) -> float:
     """The mean distance between probability and accuracy, over bins of the likeliest class's."""
     import torch
 

@@ -20,16 +20,16 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 from pydantic import ConfigDict, Field
 
 from tuner.errors import CheckpointError, DataError, SpecError, UsageError, translate_error
-from tuner.experiment.files import EXPERIMENT, read_object, sha256_of
+from tuner.experiment.files import EXPERIMENT, compute_sha256, read_object
 from tuner.spec.sections import Refits
 from tuner.spec.settings import Settings, parse
-from tuner.spec.space.spaces import merged
+from tuner.spec.space.spaces import merge_config
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.sources._images import DEEPEST
 from tuner.vision.transfer import load_safetensors
 from tuner.vision.weights import CONFIG, EXPORTED
-from tuner.wording import program
+from tuner.wording import find_program
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,7 +82,7 @@ class ImageInput(Settings):
     std: tuple[float, ...]
     mirrored: bool = False
 
-    def doubt_of_bits(self, used: int | None) -> str | None:
+    def check_bits(self, used: int | None) -> str | None:
         """Why deep images that use these bits have no certain scale, or None.
 
         The training has seen none, and the brightest pixel does not tell the bits of a dark image.
@@ -201,7 +201,7 @@ class Export:
     folder: Path
     config: ExportConfig
 
-    def weights(self) -> dict[str, Tensor]:
+    def load_weights(self) -> dict[str, Tensor]:
         """Every tensor by its name, on the CPU; CheckpointError if missing or not as exported."""
         if self.config.weights_sha256 is None:
             raise UsageError(
@@ -211,21 +211,21 @@ class Export:
         path = self.folder / EXPORTED
         if not os.path.lexists(path):
             raise CheckpointError(f"{self.folder} lacks its weights, {EXPORTED}")
-        if sha256_of(path) != self.config.weights_sha256:
+        if compute_sha256(path) != self.config.weights_sha256:
             raise CheckpointError(
                 f"{path} is damaged or of another export: its sha256 is not that in {CONFIG}"
             )
         return load_safetensors(path, str(path))
 
-    def model(self, *, trust_code: bool = False) -> nn.Module:
+    def load_model(self, *, trust_code: bool = False) -> nn.Module:
         """The model as `load_model` returns it, on the CPU."""
-        network = self.network(trust_code=trust_code)
+        network = self.load_network(trust_code=trust_code)
         mirrored = self.config.input is not None and self.config.input.mirrored
         if mirrored or self.temperature != 1:
             network.register_forward_hook(AsMeasured(mirrored, self.temperature))
         return network
 
-    def network(self, *, trust_code: bool = False) -> nn.Module:
+    def load_network(self, *, trust_code: bool = False) -> nn.Module:
         """The network alone, which `model` measures over its views and at its temperature."""
         plan = self.config.model
         if plan is None:
@@ -241,20 +241,20 @@ class Export:
                 "load_model imports that, from your own Python path, where you trust it: "
                 f"load_model({str(self.folder)!r}, trust_code=True)"
             )
-        from tuner.vision.ensemble import ensemble_of
+        from tuner.vision.ensemble import build_ensemble
 
-        weights = self.weights()
+        weights = self.load_weights()
         plans = self.config.plans
         what = f"{self.folder / EXPORTED} does not fit model {plan.name!r}"
         with translate_error(CheckpointError, what, of=RuntimeError):
-            return plan.build(weights) if len(plans) == 1 else ensemble_of(plans, weights)
+            return plan.build(weights) if len(plans) == 1 else build_ensemble(plans, weights)
 
     @property
     def temperature(self) -> float:
         """What divides the logits before they become probabilities."""
         return self.config.calibration.temperature if self.config.calibration else 1.0
 
-    def takes_images(self) -> tuple[Blueprint, ImageInput]:
+    def require_input(self) -> tuple[Blueprint, ImageInput]:
         """The model and its input. Raises UsageError where the export does not say."""
         plan = self.config.model
         pixels = self.config.input
@@ -264,23 +264,23 @@ class Export:
             )
         return plan, pixels
 
-    def pixels(self, image: Path | str | IO[bytes]) -> NDArray[np.uint8]:
+    def read_pixels(self, image: Path | str | IO[bytes]) -> NDArray[np.uint8]:
         """pixels_HWC of an image file as in training. Raises what Pillow raises, and ValueError."""
         from PIL import Image
 
-        from tuner.vision.sources._images import bits_used, square
+        from tuner.vision.sources._images import count_bits, crop_square
 
-        plan, given = self.takes_images()
+        plan, given = self.require_input()
         with Image.open(image) as opened:
-            if doubt := given.doubt_of_bits(bits_used(opened)):
+            if doubt := given.check_bits(count_bits(opened)):
                 raise ValueError(doubt)
             shape = {"size": plan.image_size, "channels": plan.in_channels}
-            return square(opened, **shape, bits=given.bits)
+            return crop_square(opened, **shape, bits=given.bits)
 
-    def settings(self) -> ClassifierSettings:
+    def parse_settings(self) -> ClassifierSettings:
         """The settings of the training. Raises SpecError if they are invalid."""
         settings, faults = parse(
-            ClassifierSettings, merged(self.config.training, self.config.config)
+            ClassifierSettings, merge_config(self.config.training, self.config.config)
         )
         if settings is None:
             raise SpecError(faults, str(self.folder / CONFIG))
@@ -324,7 +324,7 @@ def load_model(folder: Path | str, *, trust_code: bool = False) -> nn.Module:
     config.json or a missing network; CheckpointError for weights that are missing, damaged, or not
     the network's.
     """
-    return read_export(folder).model(trust_code=trust_code)
+    return read_export(folder).load_model(trust_code=trust_code)
 
 
 def load_image(image: Path | str | IO[bytes], folder: Path | str) -> Tensor:
@@ -340,14 +340,14 @@ def load_image(image: Path | str | IO[bytes], folder: Path | str) -> Tensor:
     """
     import torch
 
-    from tuner.vision.batches import normaliser
+    from tuner.vision.batches import build_normaliser
 
     export = read_export(folder)
-    plan, pixels = export.takes_images()
+    plan, pixels = export.require_input()
     with translate_error(DataError, f"{image} cannot be read"):  # Pillow may raise any type
-        rows_1P = torch.from_numpy(export.pixels(image).reshape(1, -1).copy())
+        rows_1P = torch.from_numpy(export.read_pixels(image).reshape(1, -1).copy())
     dtype = getattr(torch, pixels.dtype)
-    normalise = normaliser((pixels.mean, pixels.std), size=plan.image_size, dtype=dtype)
+    normalise = build_normaliser((pixels.mean, pixels.std), size=plan.image_size, dtype=dtype)
     return normalise(rows_1P).contiguous()
 
 
@@ -364,14 +364,14 @@ def read_export(folder: Path | str) -> Export:
     if os.path.isfile(folder / EXPERIMENT):
         raise UsageError(
             f"{folder} is an experiment; export its best model: "
-            f"{program()} export {shlex.quote(str(folder))} --to DIR"
+            f"{find_program()} export {shlex.quote(str(folder))} --to DIR"
         )
     try:
         raw = read_object(path)
     except OSError as error:
         raise UsageError(
             f"{folder} is no exported model: cannot read {path} ({error.strerror}); "
-            f"{program()} export NAME --to DIR writes one"
+            f"{find_program()} export NAME --to DIR writes one"
         ) from error
     if raw.get("format") != FORMAT:
         has = shown(raw.get("format"))

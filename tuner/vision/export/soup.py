@@ -22,19 +22,24 @@ from torch import Tensor, nn
 
 from tuner.errors import UsageError
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import best_record
+from tuner.experiment.results.selection import find_best_checkpoint
 from tuner.spec.sections import Objective
 from tuner.trial.gpus import take
-from tuner.vision.batches import image_set, of_trial, sample_evenly
+from tuner.vision.batches import load_image_set, sample_evenly, split_for_trial
 from tuner.vision.catalog import LATENCY
 from tuner.vision.datasets._dataset import check_same
-from tuner.vision.ensemble import average, ensemble_of, joined, renewed_norms
+from tuner.vision.ensemble import (
+    average_weights,
+    build_ensemble,
+    find_differing_norms,
+    join_weights,
+)
 from tuner.vision.evaluation import Predictor, prepare_device
 from tuner.vision.export import interchange
-from tuner.vision.export.predict import MOST_CALIBRATED, fitted
+from tuner.vision.export.predict import MOST_CALIBRATED, fit_calibration
 from tuner.vision.export.read import Combined, ImageInput, Member
 from tuner.vision.export.write import TrialModel, check_target, export_model, write_export
-from tuner.vision.loss import measured_of
+from tuner.vision.loss import measure_logits
 
 COSTS = ("parameters", LATENCY)  # metrics that add up where models compute together
 
@@ -68,17 +73,17 @@ class Soup:
     def chosen(self) -> Candidate:
         """The best on the validation split within the limits; of equals, or of none, the first."""
         metric = self.objective.metric
-        key = self.objective.key
+        key = self.objective.compute_loss
         usable = [
             each
             for each in self.candidates
-            if isfinite(each.metrics[metric]) and self.keeps_limits(each)
+            if isfinite(each.metrics[metric]) and self.is_allowed(each)
         ]
         return min(usable or self.candidates[:1], key=lambda each: key(each.metrics[metric]))
 
-    def keeps_limits(self, candidate: Candidate) -> bool:
+    def is_allowed(self, candidate: Candidate) -> bool:
         """Whether the candidate can be chosen; it must have every metric of the limits."""
-        return self.objective.allows(candidate.metrics)
+        return self.objective.is_within_limits(candidate.metrics)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values, for `soup --json`."""
@@ -91,7 +96,7 @@ class Soup:
                     "model": each.kind,
                     "trials": list(each.trials),
                     "metrics": dict(each.metrics),
-                    "keeps_limits": self.keeps_limits(each),
+                    "keeps_limits": self.is_allowed(each),
                 }
                 for each in self.candidates
             ],
@@ -101,7 +106,7 @@ class Soup:
         }
 
 
-def greedy(
+def choose_ingredients(
     count: int, value: Callable[[tuple[int, ...]], float], objective: Objective
 ) -> tuple[int, ...]:
     """The ingredients of the greedy soup among 0 to `count` - 1, the best first."""
@@ -146,9 +151,9 @@ def soup(
         rule = "must be measured on the validation split"
         raise UsageError(f"the objective of {results.name} {rule}, got {results.metric!r}")
     take(spec.resources.gpus)
-    models, left_out = _leaders(results, top)
+    models, left_out = _load_leaders(results, top)
     combinations = _Combinations(models, results.metric)
-    candidates, weights = combinations.measured(results.objective)
+    candidates, weights = combinations.measure_candidates(results.objective)
     left_out |= combinations.not_averaged
     done = Soup(results.name, results.objective, candidates, left_out)
     chosen = done.chosen
@@ -171,17 +176,17 @@ def soup(
     return replace(done, folder=folder)
 
 
-def _leaders(results: Results, top: int) -> tuple[list[TrialModel], dict[str, str]]:
+def _load_leaders(results: Results, top: int) -> tuple[list[TrialModel], dict[str, str]]:
     """The models of the best trials that can be combined with the best, and why others cannot."""
     results.get_best_trial()  # raises if there is none
     models: list[TrialModel] = []
     left_out = {}
     for trial in results.top(top):
-        if models and best_record(trial, results.objective) is None:
+        if models and find_best_checkpoint(trial, results.objective) is None:
             left_out[trial.trial_id] = "not combined: it kept no checkpoint"
             continue
         model = TrialModel(results, trial)
-        reason = _why_apart(model, models[0]) if models else None
+        reason = _describe_conflict(model, models[0]) if models else None
         if reason is None:
             models.append(model)
         else:
@@ -189,19 +194,19 @@ def _leaders(results: Results, top: int) -> tuple[list[TrialModel], dict[str, st
     return models, left_out
 
 
-def _why_apart(model: TrialModel, best: TrialModel) -> str | None:
+def _describe_conflict(model: TrialModel, best: TrialModel) -> str | None:
     """Why `model` cannot be measured together with the best, or None."""
     fold = model.checkpoint.epoch
     best_fold = best.checkpoint.epoch
     if model.constants.get("folds") and fold != best_fold:
         return f"it is of fold {fold}, and has trained on images that validate fold {best_fold}"
-    inputs = _inputs(model)
-    best_inputs = _inputs(best)
+    inputs = _describe_inputs(model)
+    best_inputs = _describe_inputs(best)
     differing = [name for name, value in inputs.items() if value != best_inputs[name]]
     return f"other {' and '.join(differing)} than the best's" if differing else None
 
 
-def _inputs(model: TrialModel) -> dict[str, object]:
+def _describe_inputs(model: TrialModel) -> dict[str, object]:
     """What must be alike where models are measured together, as the best evaluates."""
     pixels: ImageInput = model.entries["input"]
     return {
@@ -221,8 +226,8 @@ class _Combinations:
         assert settings is not None  # of the classifier that ships
         self._settings = settings
         self._device = prepare_device(models[0].results.spec.resources.cpus)
-        images = image_set(settings.data, self._device)
-        self._images = of_trial(images, settings, fold=models[0].checkpoint.epoch - 1)
+        images = load_image_set(settings.data, self._device)
+        self._images = split_for_trial(images, settings, fold=models[0].checkpoint.epoch - 1)
         check_same({"content": models[0].entries["data"].content}, self._images.info)
         self._pixels: ImageInput = models[0].entries["input"]
         self._weights: list[dict[str, Tensor]] = [dict((m.state or {})["model"]) for m in models]
@@ -236,32 +241,32 @@ class _Combinations:
             if number not in self._averaged
         }
 
-    def measured(
+    def measure_candidates(
         self, objective: Objective
     ) -> tuple[tuple[Candidate, ...], dict[str, dict[str, Tensor]]]:
         """(single, soup and ensemble; the weights of the latter two)."""
         ids = [model.trial.trial_id for model in self._models]
-        reported = [_reported(model) for model in self._models]
+        reported = [_read_report(model) for model in self._models]
         soups: dict[tuple[int, ...], dict[str, float]] = {}
         weights: dict[tuple[int, ...], dict[str, Tensor]] = {}
 
-        def value(ingredients: tuple[int, ...]) -> float:
-            metrics, weights[ingredients] = self._soup(ingredients)
-            known = reported[0] if ingredients == (0,) else _cost(reported[:1])
-            soups[ingredients] = limited(known) | metrics
-            allowed = objective.allows(soups[ingredients])
+        def score_soup(ingredients: tuple[int, ...]) -> float:
+            metrics, weights[ingredients] = self._measure_soup(ingredients)
+            known = reported[0] if ingredients == (0,) else _sum_costs(reported[:1])
+            soups[ingredients] = select_limited(known) | metrics
+            allowed = objective.is_within_limits(soups[ingredients])
             return metrics[self._metric] if allowed else nan
 
-        def limited(metrics: Mapping[str, float]) -> dict[str, float]:
+        def select_limited(metrics: Mapping[str, float]) -> dict[str, float]:
             return {name: metrics[name] for name in objective.limited if name in metrics}
 
-        chosen = greedy(len(self._averaged), value, objective)
+        chosen = choose_ingredients(len(self._averaged), score_soup, objective)
         trials = tuple(ids[self._averaged[number]] for number in chosen)
-        together = joined(self._weights)
+        together = join_weights(self._weights)
         ensemble = soups[0,]  # of a single trial: measured again, it may differ by rounding
         if len(ids) > 1:
-            ensemble = limited(_cost(reported))
-            ensemble |= self._metrics(ensemble_of(self._plans, _copied(together)))
+            ensemble = select_limited(_sum_costs(reported))
+            ensemble |= self._measure_network(build_ensemble(self._plans, _copy_weights(together)))
         candidates = (
             Candidate("single", (ids[0],), soups[0,]),
             Candidate("soup", trials, soups[chosen]),
@@ -269,20 +274,24 @@ class _Combinations:
         )
         return candidates, {"soup": weights[chosen], "ensemble": together}
 
-    def _soup(self, ingredients: tuple[int, ...]) -> tuple[dict[str, float], dict[str, Tensor]]:
+    def _measure_soup(
+        self, ingredients: tuple[int, ...]
+    ) -> tuple[dict[str, float], dict[str, Tensor]]:
         """(metrics, weights) of the average of some of the models that can be averaged."""
         members = [self._weights[self._averaged[number]] for number in ingredients]
-        weights = average(members)
-        norms = renewed_norms(members)
-        network = self._plans[0].build(_copied(weights))
-        metrics = self._metrics(network, renew=norms)
+        weights = average_weights(members)
+        norms = find_differing_norms(members)
+        network = self._plans[0].build(_copy_weights(weights))
+        metrics = self._measure_network(network, renew=norms)
         renewed = network.state_dict()
         for name in weights:
             if name.rpartition(".")[0] in norms:
                 weights[name] = renewed[name].to(weights[name])
         return metrics, weights
 
-    def _metrics(self, network: nn.Module, *, renew: Collection[str] = ()) -> dict[str, float]:
+    def _measure_network(
+        self, network: nn.Module, *, renew: Collection[str] = ()
+    ) -> dict[str, float]:
         images = self._images
         pixels = self._pixels
         settings = self._settings
@@ -290,25 +299,25 @@ class _Combinations:
         predictor = Predictor(network, self._plans[0], settings, self._device, stats)
         if renew:
             predictor.renew_norms(renew, images.rows_NP[images.splits["train"]])
-        logits_NK, labels_N = predictor.logits_of(images, images.splits["validation"])
+        logits_NK, labels_N = predictor.predict_images(images, images.splits["validation"])
         some_N = sample_evenly(torch.arange(len(labels_N)), MOST_CALIBRATED)
-        temperature = fitted(logits_NK[some_N], labels_N[some_N]).temperature
+        temperature = fit_calibration(logits_NK[some_N], labels_N[some_N]).temperature
         logits_NK = logits_NK.double() / temperature
         classes = images.info.num_classes
-        measured = measured_of(logits_NK, labels_N, metrics=settings.metrics, classes=classes)
+        measured = measure_logits(logits_NK, labels_N, metrics=settings.metrics, classes=classes)
         return {f"val_{name}": value for name, value in measured.metrics.items()}
 
 
-def _reported(model: TrialModel) -> dict[str, float]:
-    report = model.trial.report_at(model.checkpoint.epoch)
+def _read_report(model: TrialModel) -> dict[str, float]:
+    report = model.trial.find_report(model.checkpoint.epoch)
     return dict(report.metrics) if report else {}
 
 
-def _cost(reports: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _sum_costs(reports: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The sums of what models cost that compute together; without what one has not reported."""
     costs = (name for name in COSTS if all(name in report for report in reports))
     return {name: fsum(report[name] for report in reports) for name in costs}
 
 
-def _copied(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _copy_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in weights.items()}

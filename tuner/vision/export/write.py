@@ -20,27 +20,27 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import CheckpointError, SpecError, TunerError, UsageError, translate_error
-from tuner.experiment.files import sha256_of
-from tuner.experiment.results.confirmation import best_model, recorded_test
+from tuner.experiment.files import compute_sha256
+from tuner.experiment.results.confirmation import choose_model, read_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import CONFUSION
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.settings import parse
-from tuner.spec.space.spaces import merged
+from tuner.spec.space.spaces import merge_config
 from tuner.trial.checkpoints import load_state
-from tuner.trial.context import with_trial_seed
+from tuner.trial.context import add_trial_seed
 from tuner.vision.batches import sample_evenly
-from tuner.vision.blueprint import blueprint_of
-from tuner.vision.catalog import DATASETS, ships, short_name
-from tuner.vision.datasets._archive import partial_folder
-from tuner.vision.datasets._dataset import DatasetInfo, info_in
+from tuner.vision.blueprint import build_blueprint
+from tuner.vision.catalog import DATASETS, is_shipped, shorten_name
+from tuner.vision.datasets._archive import create_partial_folder
+from tuner.vision.datasets._dataset import DatasetInfo, read_info
 from tuner.vision.evaluation import Predictor, prepare_device
 from tuner.vision.export import interchange, read
-from tuner.vision.export.model_card import card_text
-from tuner.vision.export.predict import MOST_CALIBRATED, fitted, images_here
+from tuner.vision.export.model_card import render_card
+from tuner.vision.export.predict import MOST_CALIBRATED, fit_calibration, load_local_images
 from tuner.vision.loss import CrossEntropy
-from tuner.vision.settings import ClassifierSettings, valid_settings
-from tuner.vision.transfer import with_backbone
+from tuner.vision.settings import ClassifierSettings, validate_settings
+from tuner.vision.transfer import add_backbone
 from tuner.vision.weights import CONFIG, EXPORTED
 
 _BESIDE = ("images", "baseline", CONFUSION)  # of the test split, in metrics.json beside metrics
@@ -59,7 +59,7 @@ def export_model(
     is not an empty folder, or a format cannot be written, and as `Results.best_checkpoint`.
     """
     to = check_target(to)
-    pick = best_model(results, trial_id)
+    pick = choose_model(results, trial_id)
     spec = pick.results.spec
     if formats and not spec.ships:
         raise UsageError(
@@ -91,34 +91,34 @@ class TrialModel:
         self.results = results
         self.trial = trial
         self.checkpoint = results.best_checkpoint(trial)  # it compares the digest
-        self.constants = with_trial_seed(results.spec.constants, trial.seed)
+        self.constants = add_trial_seed(results.spec.constants, trial.seed)
         path = self.checkpoint.path
         self.state = None if path.is_dir() else load_state(path, None)
         self.settings: ClassifierSettings | None = None
         self.entries: dict[str, Any] = {}
         if self.state is not None and results.spec.ships:
-            values = merged(self.constants, trial.config)
-            self.settings = valid_settings(values, f"trial {trial.trial_id}")
+            values = merge_config(self.constants, trial.config)
+            self.settings = validate_settings(values, f"trial {trial.trial_id}")
             # Imports nothing and reads no image: the folder may be someone else's
-            info = info_in(self.state) or DATASETS.get(self.settings.dataset)
+            info = read_info(self.state) or DATASETS.get(self.settings.dataset)
             if info is None:
                 raise CheckpointError(f"{path} does not say which images it was trained on")
-            self.entries = _classifier(self.settings, info, self.constants)
-            self.state = with_backbone(self.state, self.settings, self.entries["model"])
+            self.entries = _describe_classifier(self.settings, info, self.constants)
+            self.state = add_backbone(self.state, self.settings, self.entries["model"])
 
     @property
     def origin(self) -> dict[str, Any]:
         """The entries of config.json, also of one of several models, about the trial."""
         return {
             "config": self.trial.config,
-            "seed": self.trial.trained_with(self.constants["seed"]),
+            "seed": self.trial.find_seed(self.constants["seed"]),
             "trial_id": self.trial.trial_id,
             "epoch": self.checkpoint.epoch,
             "checkpoint_sha256": self.checkpoint.sha256,
         }
 
 
-def _calibration(model: TrialModel, export: read.Export) -> read.Calibration | None:
+def _calibrate_model(model: TrialModel, export: read.Export) -> read.Calibration | None:
     """The calibration of the exported network, or None if its validation images are not here.
 
     A refit has trained on these: it gets the calibration of the trial that it takes after. Neither
@@ -126,7 +126,7 @@ def _calibration(model: TrialModel, export: read.Export) -> read.Calibration | N
     """
     refits = model.results.spec.refits
     if refits is None:
-        network = export.network()
+        network = export.load_network()
     else:
         try:
             source = Results(model.results.folder.with_name(refits.name))
@@ -137,14 +137,14 @@ def _calibration(model: TrialModel, export: read.Export) -> read.Calibration | N
         network = model.entries["model"].build(model.state["model"])
     assert model.settings is not None
     plan, pixels, data = (model.entries[name] for name in ("model", "input", "data"))
-    images = images_here(model.settings, model.checkpoint.epoch - 1)
+    images = load_local_images(model.settings, model.checkpoint.epoch - 1)
     if images is None or images.info.content != data.content:
         return None
     stats = pixels.mean, pixels.std
     device = prepare_device(model.results.spec.resources.cpus)
     predictor = Predictor(network, plan, model.settings, device, stats)
     rows_N = sample_evenly(images.splits["validation"], MOST_CALIBRATED)
-    return fitted(*predictor.logits_of(images, rows_N))
+    return fit_calibration(*predictor.predict_images(images, rows_N))
 
 
 def write_export(
@@ -165,20 +165,20 @@ def write_export(
     target = to.resolve()
     with translate_error(UsageError, f"cannot export to {to}", of=OSError):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with partial_folder(target.parent) as hidden:
+        with create_partial_folder(target.parent) as hidden:
             partial = hidden / target.name  # with the mode of a new folder here, unlike `hidden`
             partial.mkdir()
             digest = _write_checkpoint(model.checkpoint.path, model.state, partial)
-            config = _config(model, digest, search, combined)
+            config = _build_config(model, digest, search, combined)
             if model.settings and config.code is None:
-                calibration = _calibration(model, read.Export(partial, config))
+                calibration = _calibrate_model(model, read.Export(partial, config))
                 config = config.model_copy(update={"calibration": calibration})
-            metrics = _metrics(model, confirmed)
+            metrics = _collect_metrics(model, confirmed)
             if measured is not None:
                 metrics |= {"metrics": dict(measured), "test": None}
             _write_json(partial / CONFIG, config.model_dump(mode="json"))
             _write_json(partial / read.METRICS, metrics)
-            card = card_text(config, metrics, name=target.name)
+            card = render_card(config, metrics, name=target.name)
             (partial / read.CARD).write_text(card, encoding="utf-8")
             if formats:
                 _write_formats(read.Export(partial, config), formats)
@@ -191,18 +191,18 @@ def write_export(
 
 def _write_formats(export: read.Export, formats: Collection[str]) -> None:
     """Write the model of `export` beside its weights, in each of the formats."""
-    plan, pixels = export.takes_images()
-    network = export.network(trust_code=True)
-    loss = replace(CrossEntropy.of(export.settings()), temperature=export.temperature)
+    plan, pixels = export.require_input()
+    network = export.load_network(trust_code=True)
+    loss = replace(CrossEntropy.build(export.parse_settings()), temperature=export.temperature)
     from_pixels = interchange.FromPixels(network, pixels.mean, pixels.std, loss).eval()
     shape = plan.in_channels, plan.image_size, plan.image_size
-    measured = export.model(trust_code=True)
+    measured = export.load_model(trust_code=True)
     for name in formats:
         model = from_pixels if name.endswith(interchange.PIXELS) else measured
         interchange.write(model, name, export.folder, shape=shape)
 
 
-def _config(
+def _build_config(
     model: TrialModel, weights_sha256: str | None, search: Results, combined: read.Combined | None
 ) -> read.ExportConfig:
     results = model.results
@@ -236,7 +236,7 @@ def _config(
     return config
 
 
-def _classifier(
+def _describe_classifier(
     settings: ClassifierSettings, info: DatasetInfo, constants: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The entries of the classifier that ships: its model and its data."""
@@ -245,17 +245,17 @@ def _classifier(
     training = {name: value for name, value in constants.items() if name not in private}
     name = settings.dataset
     if name.startswith("folder:"):
-        name = f"folder:{short_name(name)}"
+        name = f"folder:{shorten_name(name)}"
     if "dataset" in training:
         training["dataset"] = name
-    if not ships(settings.dataset):  # images of another folder are scaled as these were
+    if not is_shipped(settings.dataset):  # images of another folder are scaled as these were
         training |= {"image_size": info.image_size, "image_bits": info.bits}
     if training.get("start_from"):
         training["start_from"] = Path(training["start_from"]).name
     copied = [name for name in read.Data.model_fields if name not in ("name", "split_seed")]
     return {
         "training": training,
-        "model": blueprint_of(settings, info),
+        "model": build_blueprint(settings, info),
         "input": read.ImageInput(
             channels=info.channels,
             size=info.image_size,
@@ -275,12 +275,12 @@ def _classifier(
     }
 
 
-def _metrics(model: TrialModel, confirmed: Mapping[str, Any] | None) -> dict[str, Any]:
+def _collect_metrics(model: TrialModel, confirmed: Mapping[str, Any] | None) -> dict[str, Any]:
     results = model.results
     trial = model.trial
     checkpoint = model.checkpoint
-    report = trial.report_at(checkpoint.epoch)
-    measured = recorded_test(results.folder, trial.trial_id, checkpoint) or {}
+    report = trial.find_report(checkpoint.epoch)
+    measured = read_test(results.folder, trial.trial_id, checkpoint) or {}
     test = {n: v for n, v in measured.items() if n.startswith("test_") or n in _BESIDE}
     return {
         "trial_id": trial.trial_id,
@@ -303,9 +303,9 @@ def _write_checkpoint(source: Path, state: Mapping[str, Any] | None, folder: Pat
         return None
     from safetensors.torch import save_file
 
-    from tuner.trial.state import weights_of
+    from tuner.trial.state import list_weights
 
-    weights = weights_of(state)
+    weights = list_weights(state)
     if not weights:
         raise CheckpointError(f"{source} holds no tensors to export")
     if len(weights) > len(dict(weights)):
@@ -315,4 +315,4 @@ def _write_checkpoint(source: Path, state: Mapping[str, Any] | None, folder: Pat
     refused = (ValueError, KeyError, RuntimeError)  # sparse, quantised
     with translate_error(CheckpointError, f"cannot write {source} as safetensors", of=refused):
         save_file(copies, folder / EXPORTED)
-    return sha256_of(folder / EXPORTED)
+    return compute_sha256(folder / EXPORTED)

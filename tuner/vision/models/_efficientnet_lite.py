@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuner.vision.models._layers import GlobalMean, in_sequence, round_channels
+from tuner.vision.models._layers import GlobalMean, build_sequence, round_channels
 
 STEM = 32  # channels
 HEAD = 1280  # features
@@ -47,7 +47,7 @@ STAGES = (
 )
 
 
-def efficientnet_lite(
+def build_efficientnet_lite(
     in_channels: int, num_classes: int, *, width: float, depth: float, dropout: float, levels: bool
 ) -> nn.Module:
     """The network whose stages have `width` times as many channels and `depth` times the blocks.
@@ -65,14 +65,14 @@ def efficientnet_lite(
             blocks.append(Block(before, channels, stage.kernel, stride, stage.expansion))
             before = channels
             features += 2 * channels if levels else 0
-    model = in_sequence(
+    model = build_sequence(
         Leveled if levels else nn.Sequential,
         _conv_stem=Convolution(in_channels, STEM, 3, stride=2),
-        _bn0=_norm(STEM),
+        _bn0=_build_norm(STEM),
         _relu0=nn.ReLU6(inplace=True),
         _blocks=nn.Sequential(*blocks),
         _conv_head=Convolution(before, HEAD, 1),
-        _bn1=_norm(HEAD),
+        _bn1=_build_norm(HEAD),
         _relu1=nn.ReLU6(inplace=True),
         _mean=GlobalMean(),
         _dropout=nn.Dropout(dropout),
@@ -99,7 +99,7 @@ class Leveled(nn.Sequential):
             if name == "_blocks":
                 for block in layer.children():
                     out = block(out)
-                    levels += _moments(out)
+                    levels += _compute_moments(out)
             elif name == "_mean":
                 out = torch.cat([layer(out), *levels], 1)
             else:
@@ -126,14 +126,14 @@ class SideBySide(nn.Module):
         return logits_NK
 
 
-def _moments(x_NCHW: Tensor) -> tuple[Tensor, Tensor]:
+def _compute_moments(x_NCHW: Tensor) -> tuple[Tensor, Tensor]:
     """The mean and the standard deviation over the pixels, mean_NC and std_NC."""
     mean_NC11 = x_NCHW.mean((2, 3), keepdim=True)
     variance_NC = (x_NCHW - mean_NC11).square().mean((2, 3))
     return mean_NC11.flatten(1), (variance_NC + _LEAST_VARIANCE).sqrt()
 
 
-def _norm(channels: int) -> nn.Module:
+def _build_norm(channels: int) -> nn.Module:
     # The source's momentum of 0.01 lags behind weights that are fine-tuned for a few hundred steps
     return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.1)
 
@@ -173,11 +173,11 @@ class Block(nn.Module):
         self.expands = expansion > 1
         if self.expands:
             self._expand_conv = Convolution(in_channels, wide, 1)
-            self._bn0 = _norm(wide)
+            self._bn0 = _build_norm(wide)
         self._depthwise_conv = Convolution(wide, wide, kernel, stride=stride, groups=wide)
-        self._bn1 = _norm(wide)
+        self._bn1 = _build_norm(wide)
         self._project_conv = Convolution(wide, channels, 1)
-        self._bn2 = _norm(channels)
+        self._bn2 = _build_norm(channels)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         out_NCHW: Tensor = x_NCHW

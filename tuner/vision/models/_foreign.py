@@ -19,14 +19,14 @@ from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import Fault, SpecError, unknown
+from tuner.errors import Fault, SpecError, build_unknown_fault
 from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.loading import load_trainable
 from tuner.spec.settings import FaultsError
-from tuner.trial.failures import message_of
+from tuner.trial.failures import format_error
 from tuner.vision.models._model import IMAGENET, Arguments, ModelInfo, PixelStats
-from tuner.vision.weights import check_file, hub_folder, timm_files, weights_of
-from tuner.wording import install
+from tuner.vision.weights import check_file, choose_weights, find_hub_folder, find_timm_files
+from tuner.wording import suggest_install
 
 if TYPE_CHECKING:
     from torch import nn
@@ -41,7 +41,7 @@ _RGB = 3  # channels for which these networks are made
 NETWORKS = ("resnet18", "resnet34", "resnet50", "mobilenet_v3_small", "mobilenet_v3_large")
 
 
-def own_model(path: str) -> ModelInfo:
+def describe_custom_model(path: str) -> ModelInfo:
     """The model that `path` names; imports nothing. Raises FaultsError for an invalid path."""
     module, _, name = path.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
@@ -49,7 +49,10 @@ def own_model(path: str) -> ModelInfo:
     if is_standard(module):
         raise FaultsError(Fault("", NOT_STANDARD, path))
     return ModelInfo(
-        partial(_build_custom, path), Arguments, foreign=True, faults=partial(_custom_faults, path)
+        partial(_build_custom, path),
+        Arguments,
+        foreign=True,
+        faults=partial(_find_custom_faults, path),
     )
 
 
@@ -57,34 +60,34 @@ def _build_custom(
     path: str, *, in_channels: int, num_classes: int, image_size: int, model_args: dict[str, Any]
 ) -> nn.Module:
     network = load_trainable(path)
-    faults = list(argument_faults(network, model_args))
+    faults = list(find_argument_faults(network, model_args))
     if faults:
         raise SpecError(faults, f"model {path}")
     given = {"in_channels": in_channels, "num_classes": num_classes, "image_size": image_size}
-    parameters = _parameters(network) or {}  # without **kwargs, whose use is unknown
+    parameters = _list_parameters(network) or {}  # without **kwargs, whose use is unknown
     named = {n: v for n, v in given.items() if n in parameters and parameters[n].kind in _BY_NAME}
     model: nn.Module = network(**named, **model_args)
     return model
 
 
-def _custom_faults(path: str, model_args: Mapping[str, Any]) -> Iterator[Fault]:
+def _find_custom_faults(path: str, model_args: Mapping[str, Any]) -> Iterator[Fault]:
     """Imports the network; the faults of it or of its arguments."""
     try:
         network = load_trainable(path)
     except FaultsError as error:
-        yield from (fault.under("model") for fault in error.faults)
+        yield from (fault.add_prefix("model") for fault in error.faults)
     except Exception as error:  # the user's module may raise any type
-        yield Fault("model", f"cannot be imported ({message_of(error)})", path)
+        yield Fault("model", f"cannot be imported ({format_error(error)})", path)
     else:
-        yield from argument_faults(network, model_args)
+        yield from find_argument_faults(network, model_args)
 
 
-def argument_faults(network: Any, model_args: Mapping[str, Any]) -> Iterator[Fault]:
+def find_argument_faults(network: Any, model_args: Mapping[str, Any]) -> Iterator[Fault]:
     """Why `network` cannot be called with these arguments and those that follow from the data."""
     if not callable(network):
         yield Fault("model", "must be a class or a function that builds a network", network)
         return
-    parameters = _parameters(network)
+    parameters = _list_parameters(network)
     if parameters is None:  # a signature is not available
         return
     named = {name for name, p in parameters.items() if p.kind in _BY_NAME}
@@ -94,7 +97,9 @@ def argument_faults(network: Any, model_args: Mapping[str, Any]) -> Iterator[Fau
         if name in GIVEN:
             yield Fault(f"model_args.{name}", "follows from the data set, so it cannot be set")
         elif name not in named and not takes_any:
-            fault = unknown(f"model_args.{name}", f"argument of {network.__name__}", name, own)
+            fault = build_unknown_fault(
+                f"model_args.{name}", f"argument of {network.__name__}", name, own
+            )
             yield fault if own else Fault(fault.key, f"{network.__name__} takes no arguments")
     for name, parameter in parameters.items():
         required = parameter.default is Parameter.empty and parameter.kind in _BY_NAME
@@ -105,7 +110,7 @@ def argument_faults(network: Any, model_args: Mapping[str, Any]) -> Iterator[Fau
             yield Fault("model", rule)
 
 
-def _parameters(network: Callable[..., Any]) -> Mapping[str, Parameter] | None:
+def _list_parameters(network: Callable[..., Any]) -> Mapping[str, Parameter] | None:
     try:
         return inspect.signature(network).parameters
     except (TypeError, ValueError):
@@ -128,53 +133,53 @@ class Library:
     fixed: tuple[str, ...] | None
 
 
-def library_model(package: str, name: str) -> ModelInfo:
+def describe_library_model(package: str, name: str) -> ModelInfo:
     """The model `name` of one of `LIBRARIES`. Raises FaultsError if it is not available."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations or spec.origin is None:
         if package != "torchvision" or name not in NETWORKS:
-            rule = f"needs a package: {install(package)}"
+            rule = f"needs a package: {suggest_install(package)}"
             raise FaultsError(Fault("", rule, f"{package}:{name}"))
         library = replace(LIBRARIES[package], build=_build_shipped, fixed=None)
     else:
         library = LIBRARIES[package]
-        names = _names(Path(spec.origin).parent / "models")
+        names = _list_networks(Path(spec.origin).parent / "models")
         if name.partition(".")[0] not in names or (package != "timm" and name not in names):
-            fault = unknown("", f"network of {package}", name, names)
+            fault = build_unknown_fault("", f"network of {package}", name, names)
             raise FaultsError(Fault("", fault.rule))  # there are hundreds of choices
     return ModelInfo(
         partial(library.build, name),
         Arguments,
         foreign=True,
-        faults=partial(_library_faults, library),
-        pretrained=partial(_pretrained, package, name),
+        faults=partial(_find_library_faults, library),
+        pretrained=partial(_find_weights, package, name),
         pixel_stats=partial(library.pixel_stats, name),
     )
 
 
 @cache
-def _names(folder: Path) -> frozenset[str]:
+def _list_networks(folder: Path) -> frozenset[str]:
     """The networks that the modules of `folder` register."""
     texts = (path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
     return frozenset(name for text in texts for name in _REGISTERED.findall(text))
 
 
-def _library_faults(library: Library, model_args: Mapping[str, Any]) -> Iterator[Fault]:
+def _find_library_faults(library: Library, model_args: Mapping[str, Any]) -> Iterator[Fault]:
     for name in sorted(model_args):
         if library.fixed is None:
-            yield Fault(f"model_args.{name}", f"needs a package: {install('torchvision')}")
+            yield Fault(f"model_args.{name}", f"needs a package: {suggest_install('torchvision')}")
         elif name in library.fixed:
             yield Fault(f"model_args.{name}", "is set by other settings, or by the data set")
 
 
-def _pretrained(package: str, name: str, sha256: str | None) -> Path:
+def _find_weights(package: str, name: str, sha256: str | None) -> Path:
     return check_file(f"{package}:{name}", *LIBRARIES[package].weights(name, sha256))
 
 
 def _build_shipped(name: str, *, in_channels: int, num_classes: int, **_: object) -> nn.Module:
-    from tuner.vision.models._torchvisions import network
+    from tuner.vision.models._torchvisions import build_network
 
-    return _for_channels(network(name, num_classes), in_channels)
+    return _adapt_channels(build_network(name, num_classes), in_channels)
 
 
 def _build_torchvision(
@@ -183,10 +188,10 @@ def _build_torchvision(
     from torchvision.models import get_model
 
     model: nn.Module = get_model(name, weights=None, num_classes=num_classes, **model_args)
-    return _for_channels(model, in_channels)
+    return _adapt_channels(model, in_channels)
 
 
-def _for_channels(model: nn.Module, in_channels: int) -> nn.Module:
+def _adapt_channels(model: nn.Module, in_channels: int) -> nn.Module:
     """`model`, made for colour images, with a first convolution for these channels."""
     from torch import nn
 
@@ -199,14 +204,14 @@ def _for_channels(model: nn.Module, in_channels: int) -> nn.Module:
     return model
 
 
-def _torchvision_weights(name: str, sha256: str | None) -> tuple[Path | None, str]:
-    if weights := weights_of(f"torchvision:{name}", sha256):
+def _find_torchvision_weights(name: str, sha256: str | None) -> tuple[Path | None, str]:
+    if weights := choose_weights(f"torchvision:{name}", sha256):
         return weights.path, weights.fetch_command
     from torchvision.models import get_model_weights
 
     file = get_model_weights(name).DEFAULT.url.rpartition("/")[2]
     call = f"torchvision.models.get_model({name!r}, weights='DEFAULT')"
-    return hub_folder() / file, f'python -c "import torchvision; {call}"'
+    return find_hub_folder() / file, f'python -c "import torchvision; {call}"'
 
 
 def _build_timm(
@@ -220,7 +225,7 @@ def _build_timm(
     return model
 
 
-def _timm_weights(name: str, _sha256: str | None) -> tuple[Path | None, str]:
+def _find_timm_weights(name: str, _sha256: str | None) -> tuple[Path | None, str]:
     import timm
     from huggingface_hub import try_to_load_from_cache
 
@@ -232,10 +237,10 @@ def _timm_weights(name: str, _sha256: str | None) -> tuple[Path | None, str]:
         path = try_to_load_from_cache(config.hf_hub_id, file)
         if isinstance(path, str):
             return Path(path), fetch
-    return timm_files().get(config.hf_hub_id.removeprefix("timm/")), fetch  # of another node
+    return find_timm_files().get(config.hf_hub_id.removeprefix("timm/")), fetch  # of another node
 
 
-def _timm_stats(name: str) -> PixelStats:
+def _read_timm_stats(name: str) -> PixelStats:
     import timm
 
     config = timm.get_pretrained_cfg(name)
@@ -244,12 +249,15 @@ def _timm_stats(name: str) -> PixelStats:
 
 LIBRARIES = {
     "torchvision": Library(
-        _build_torchvision, _torchvision_weights, lambda name: IMAGENET, ("weights", "num_classes")
+        _build_torchvision,
+        _find_torchvision_weights,
+        lambda name: IMAGENET,
+        ("weights", "num_classes"),
     ),
     "timm": Library(
         _build_timm,
-        _timm_weights,
-        _timm_stats,
+        _find_timm_weights,
+        _read_timm_stats,
         ("pretrained", "in_chans", "num_classes", "checkpoint_path"),
     ),
 }

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 MOST_GROUPS = 8
 
 
-def in_sequence(
+def build_sequence(
     kind: type[nn.Sequential] = nn.Sequential, /, **modules: nn.Module
 ) -> nn.Sequential:
     """The modules one after the other, under these names in the state dict; of class `kind`."""
     return kind(OrderedDict(modules))
 
 
-def norm_layer(norm: str, channels: int) -> nn.Module:
+def build_norm(norm: str, channels: int) -> nn.Module:
     """BatchNorm ("batch") or GroupNorm ("group") over `channels`.
 
     GroupNorm takes the largest power of two of groups, at most 8, that divides `channels`. It

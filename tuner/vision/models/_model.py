@@ -84,7 +84,7 @@ class ModelInfo:
     def defaults(self) -> dict[str, Any]:
         return {name: field.default for name, field in self.settings.model_fields.items()}
 
-    def takes(self, channels: int, image_size: int) -> bool:
+    def can_take(self, channels: int, image_size: int) -> bool:
         """Whether the model can be built for images of this shape."""
         return self.channels in (None, channels) and self.smallest <= image_size <= self.largest
 

@@ -10,13 +10,13 @@ from itertools import pairwise
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuner.vision.models._layers import GlobalMean, in_sequence, norm_layer
+from tuner.vision.models._layers import GlobalMean, build_norm, build_sequence
 
 # From (channels in, channels out, stride, norm) to what bypasses a block that changes the shape
 Shortcut = Callable[[int, int, int, str], nn.Module]
 
 
-def resnet(
+def build_resnet(
     in_channels: int,
     num_classes: int,
     norm: str,
@@ -32,9 +32,9 @@ def resnet(
     for before, channels in pairwise((widths[0], *widths)):
         blocks.append(Block(before, channels, norm, shortcut))
         blocks += [Block(channels, channels, norm, shortcut) for _ in range(blocks_per_stage - 1)]
-    model = in_sequence(
+    model = build_sequence(
         stem=stem,
-        norm=norm_layer(norm, widths[0]),
+        norm=build_norm(norm, widths[0]),
         relu=nn.ReLU(inplace=True),
         blocks=nn.Sequential(*blocks),
         mean=GlobalMean(),
@@ -53,9 +53,9 @@ class Block(nn.Module):
         super().__init__()
         stride = 1 if in_channels == channels else 2
         self.conv1 = nn.Conv2d(in_channels, channels, 3, stride, padding=1, bias=False)
-        self.norm1 = norm_layer(norm, channels)
+        self.norm1 = build_norm(norm, channels)
         self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-        self.norm2 = norm_layer(norm, channels)
+        self.norm2 = build_norm(norm, channels)
         self.shortcut: nn.Module = nn.Identity()
         if stride > 1:
             self.shortcut = shortcut(in_channels, channels, stride, norm)
@@ -79,7 +79,7 @@ class Padded(nn.Module):
         return F.pad(x_NCHW[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, *self.padding))
 
 
-def projected(in_channels: int, channels: int, stride: int, norm: str) -> nn.Module:
+def build_projection(in_channels: int, channels: int, stride: int, norm: str) -> nn.Module:
     """The paper's option B: a 1x1 convolution and a norm."""
     convolution = nn.Conv2d(in_channels, channels, 1, stride, bias=False)
-    return nn.Sequential(convolution, norm_layer(norm, channels))
+    return nn.Sequential(convolution, build_norm(norm, channels))

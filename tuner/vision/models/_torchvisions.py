@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuner.vision.models._layers import GlobalMean, in_sequence, round_channels
+from tuner.vision.models._layers import GlobalMean, build_sequence, round_channels
 
 STEM = 16  # channels
 DROPOUT = 0.2
@@ -64,27 +64,27 @@ SMALL = (
 SIZES = {"large": (LARGE, 1280), "small": (SMALL, 1024)}  # and the channels before the head
 
 
-def network(name: str, num_classes: int) -> nn.Module:
+def build_network(name: str, num_classes: int) -> nn.Module:
     """The network that torchvision calls `name`, for images of three channels."""
     if name in BLOCKS:
         return ResNet(BLOCKS[name], num_classes, bottleneck=name == "resnet50")
-    return mobilenet_v3(name.removeprefix("mobilenet_v3_"), num_classes)
+    return build_mobilenet_v3(name.removeprefix("mobilenet_v3_"), num_classes)
 
 
-def mobilenet_v3(size: str, num_classes: int) -> nn.Module:
+def build_mobilenet_v3(size: str, num_classes: int) -> nn.Module:
     """The network of the paper at width 1, for images of three channels."""
     steps, hidden = SIZES[size]
     widths = (STEM, *(step.channels for step in steps))
     wide = steps[-1].expanded
     features = nn.Sequential(
-        _convolved(3, STEM, nn.Hardswish(), kernel=3, stride=2),
+        _build_convolution(3, STEM, nn.Hardswish(), kernel=3, stride=2),
         *(InvertedResidual(before, step) for before, step in zip(widths, steps, strict=False)),
-        _convolved(widths[-1], wide, nn.Hardswish()),
+        _build_convolution(widths[-1], wide, nn.Hardswish()),
     )
     classifier = nn.Sequential(
         nn.Linear(wide, hidden), nn.Hardswish(), nn.Dropout(DROPOUT), nn.Linear(hidden, num_classes)
     )
-    model = in_sequence(features=features, mean=GlobalMean(), classifier=classifier)
+    model = build_sequence(features=features, mean=GlobalMean(), classifier=classifier)
     for layer in model.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, mode="fan_out")
@@ -95,7 +95,7 @@ def mobilenet_v3(size: str, num_classes: int) -> nn.Module:
     return model
 
 
-def _convolved(
+def _build_convolution(
     before: int,
     after: int,
     *activation: nn.Module,
@@ -132,12 +132,14 @@ class InvertedResidual(nn.Module):
         self.adds = step.stride == 1 and in_channels == step.channels
         activation = nn.Hardswish if step.hard else nn.ReLU
         wide = step.expanded
-        layers = [_convolved(in_channels, wide, activation())] if wide != in_channels else []
+        layers = (
+            [_build_convolution(in_channels, wide, activation())] if wide != in_channels else []
+        )
         each = {"kernel": step.kernel, "stride": step.stride, "groups": wide}
-        layers.append(_convolved(wide, wide, activation(), **each))
+        layers.append(_build_convolution(wide, wide, activation(), **each))
         if step.squeezes:
             layers.append(Squeeze(wide))
-        self.block = nn.Sequential(*layers, _convolved(wide, step.channels))
+        self.block = nn.Sequential(*layers, _build_convolution(wide, step.channels))
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         out_NCHW: Tensor = self.block(x_NCHW)

@@ -14,20 +14,20 @@ def build(*, in_channels: int, num_classes: int, width: int, norm: str) -> nn.Mo
     """conv `width` - conv 2 `width` - max pool - conv 4 `width` - global mean - linear."""
     from torch import nn
 
-    from tuner.vision.models._layers import GlobalMean, in_sequence, norm_layer
+    from tuner.vision.models._layers import GlobalMean, build_norm, build_sequence
 
-    def conv(before: int, channels: int) -> list[nn.Module]:
+    def build_block(before: int, channels: int) -> list[nn.Module]:
         convolution = nn.Conv2d(before, channels, 3, padding=1, bias=False)
-        return [convolution, norm_layer(norm, channels), nn.ReLU(inplace=True)]
+        return [convolution, build_norm(norm, channels), nn.ReLU(inplace=True)]
 
     features = nn.Sequential(
-        *conv(in_channels, width),
-        *conv(width, 2 * width),
+        *build_block(in_channels, width),
+        *build_block(width, 2 * width),
         nn.MaxPool2d(2),
-        *conv(2 * width, 4 * width),
+        *build_block(2 * width, 4 * width),
     )
     head = nn.Linear(4 * width, num_classes)
-    return in_sequence(features=features, mean=GlobalMean(), head=head)
+    return build_sequence(features=features, mean=GlobalMean(), head=head)
 
 
 MODELS = {"cnn": ModelInfo(build, Widened, smallest=4, layers=12)}

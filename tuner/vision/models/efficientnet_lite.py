@@ -11,7 +11,7 @@ from pydantic import Field
 
 from tuner.spec.settings import Settings
 from tuner.vision.models._model import ModelInfo
-from tuner.vision.weights import check_file, weights_named
+from tuner.vision.weights import check_file, find_weights
 
 if TYPE_CHECKING:
     from torch import nn
@@ -28,26 +28,26 @@ class Levels(Settings):
 
 def efficientnet_lite0(*, in_channels: int, num_classes: int, levels: bool) -> nn.Module:
     """EfficientNet-Lite0, made for 224 px; 4.7 M parameters with 1,000 classes."""
-    from tuner.vision.models._efficientnet_lite import efficientnet_lite
+    from tuner.vision.models._efficientnet_lite import build_efficientnet_lite
 
     scale = {"width": 1.0, "depth": 1.0, "dropout": 0.2}
-    return efficientnet_lite(in_channels, num_classes, **scale, levels=levels)
+    return build_efficientnet_lite(in_channels, num_classes, **scale, levels=levels)
 
 
 def efficientnet_lite1(*, in_channels: int, num_classes: int, levels: bool) -> nn.Module:
     """EfficientNet-Lite1, made for 240 px; 5.4 M parameters with 1,000 classes."""
-    from tuner.vision.models._efficientnet_lite import efficientnet_lite
+    from tuner.vision.models._efficientnet_lite import build_efficientnet_lite
 
     scale = {"width": 1.0, "depth": 1.1, "dropout": 0.2}
-    return efficientnet_lite(in_channels, num_classes, **scale, levels=levels)
+    return build_efficientnet_lite(in_channels, num_classes, **scale, levels=levels)
 
 
 def efficientnet_lite2(*, in_channels: int, num_classes: int, levels: bool) -> nn.Module:
     """EfficientNet-Lite2, made for 260 px; 6.1 M parameters with 1,000 classes."""
-    from tuner.vision.models._efficientnet_lite import efficientnet_lite
+    from tuner.vision.models._efficientnet_lite import build_efficientnet_lite
 
     scale = {"width": 1.1, "depth": 1.2, "dropout": 0.3}
-    return efficientnet_lite(in_channels, num_classes, **scale, levels=levels)
+    return build_efficientnet_lite(in_channels, num_classes, **scale, levels=levels)
 
 
 SIDE_BY_SIDE = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
@@ -65,7 +65,7 @@ def efficientnet_lites(*, in_channels: int, num_classes: int, levels: bool) -> n
 
 
 def _find_weights(name: str, _sha256: str | None) -> Path:
-    weights = weights_named(name)
+    weights = find_weights(name)
     return check_file(name, weights.path, weights.fetch_command)
 
 
@@ -75,7 +75,7 @@ MODELS = {
         Levels,
         smallest=33,  # px: of fewer a single one is left in the last stage
         pretrained=partial(_find_weights, build.__name__),
-        pixel_stats=weights_named(build.__name__).pixel_stats,
+        pixel_stats=find_weights(build.__name__).find_pixel_stats,
     )
     for build in (efficientnet_lite0, efficientnet_lite1, efficientnet_lite2)
 }

@@ -22,9 +22,9 @@ def build(*, in_channels: int, num_classes: int, l1: int, l2: int) -> nn.Module:
     """Two 5x5 convolutions with pooling, then layers of `l1`, `l2` and `num_classes` units."""
     from torch import nn
 
-    from tuner.vision.models._layers import in_sequence
+    from tuner.vision.models._layers import build_sequence
 
-    return in_sequence(
+    return build_sequence(
         conv1=nn.Conv2d(in_channels, 6, 5),
         pool1=nn.MaxPool2d(2),  # The tutorials pool after the ReLU, which gives the same values
         relu1=nn.ReLU(),

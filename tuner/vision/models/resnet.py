@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 def resnet10(*, in_channels: int, num_classes: int, width: int, norm: str) -> nn.Module:
     """4 stages of 1 block of `width`, 2, 4 and 8 `width` channels; 0.31 M parameters for 16."""
-    from tuner.vision.models._resnet import projected, resnet
+    from tuner.vision.models._resnet import build_projection, build_resnet
 
     widths = (width, 2 * width, 4 * width, 8 * width)
-    return resnet(in_channels, num_classes, norm, widths, 1, projected, stem_stride=2)
+    return build_resnet(in_channels, num_classes, norm, widths, 1, build_projection, stem_stride=2)
 
 
 def resnet18(*, in_channels: int, num_classes: int, norm: str) -> nn.Module:
     """4 stages of 2 blocks of 64, 128, 256 and 512 channels; 11.2 M parameters."""
-    from tuner.vision.models._resnet import projected, resnet
+    from tuner.vision.models._resnet import build_projection, build_resnet
 
-    return resnet(in_channels, num_classes, norm, (64, 128, 256, 512), 2, projected)
+    return build_resnet(in_channels, num_classes, norm, (64, 128, 256, 512), 2, build_projection)
 
 
 def resnet20(*, in_channels: int, num_classes: int, norm: str) -> nn.Module:
     """3 stages of 3 blocks of 16, 32 and 64 channels; 0.27 M parameters."""
-    from tuner.vision.models._resnet import Padded, resnet
+    from tuner.vision.models._resnet import Padded, build_resnet
 
-    return resnet(in_channels, num_classes, norm, (16, 32, 64), 3, Padded)
+    return build_resnet(in_channels, num_classes, norm, (16, 32, 64), 3, Padded)
 
 
 MODELS = {

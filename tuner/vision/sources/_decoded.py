@@ -21,23 +21,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tuner.errors import DataError, UnreadableImagesError, reason_of, translate_error
+from tuner.errors import DataError, UnreadableImagesError, describe_error, translate_error
 from tuner.experiment.files import read_json
 from tuner.spec import quotas
 from tuner.spec.settings import FaultsError
-from tuner.vision.datasets._archive import folder_made_once, mapped, partial_folder, progress_of
+from tuner.vision.datasets._archive import (
+    create_partial_folder,
+    ensure_folder,
+    map_file,
+    show_progress,
+)
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
 from tuner.vision.sources._images import (
     DEEPEST,
     SPLITS,
     Images,
-    bits_used,
     check_sizes,
     complete_splits,
-    counts_of,
-    square,
+    count_bits,
+    count_images,
+    crop_square,
 )
-from tuner.wording import some_of
+from tuner.wording import summarize_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +65,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DESCRIBED = ("channels", "image_size", "title", "content", "bits")  # in INFO, beside lists
 
 
-def user_images(
+def describe_user_images(
     load: Callable[..., ImageArrays], sizes: Mapping[str, int], **described: Any
 ) -> DatasetInfo:
     """The description of a user's images without mean and std; `sizes` counts images of splits."""
@@ -92,32 +97,32 @@ def decode(images: Images, how: Decoding, *, store: Path, name: str) -> Path:
     share the store decodes, and the others wait for it. Raises UnreadableImagesError for images
     that cannot be read, and OSError of the disk.
     """
-    folder = decoded_path(images, how, store=store, name=name)
+    folder = find_decoded_folder(images, how, store=store, name=name)
     if folder is not None:
-        folder_made_once(folder, lambda partial: _decode_to(partial, images, how))
+        ensure_folder(folder, lambda partial: _write_decoded(partial, images, how))
         return folder
     # Only their pixels tell whether they have changed
     store.mkdir(parents=True, exist_ok=True)
-    with partial_folder(store) as partial:
-        content = _decode_to(partial, images, how)
-        folder = store / f"{name}-{_key(content, how)}"
-        folder_made_once(folder, lambda new: [(partial / f).rename(new / f) for f in FILES])
+    with create_partial_folder(store) as partial:
+        content = _write_decoded(partial, images, how)
+        folder = store / f"{name}-{_compute_key(content, how)}"
+        ensure_folder(folder, lambda new: [(partial / f).rename(new / f) for f in FILES])
     return folder
 
 
-def decoded_path(images: Images, how: Decoding, *, store: Path, name: str) -> Path | None:
+def find_decoded_folder(images: Images, how: Decoding, *, store: Path, name: str) -> Path | None:
     """The folder that `decode` makes, or None if only decoding can tell."""
     if images.fingerprint is None:
         return None
-    return store / f"{name}-{_key(images.fingerprint, how)}"
+    return store / f"{name}-{_compute_key(images.fingerprint, how)}"
 
 
-def _key(made_from: str, how: Decoding) -> str:
+def _compute_key(made_from: str, how: Decoding) -> str:
     text = json.dumps([FORMAT, made_from, *astuple(how)])
     return hashlib.sha256(text.encode()).hexdigest()[:_KEY_LENGTH]
 
 
-def _decode_to(partial: Path, images: Images, how: Decoding) -> str:
+def _write_decoded(partial: Path, images: Images, how: Decoding) -> str:
     """Write all FILES to the empty folder `partial`; returns the digest of their content.
 
     All images have one scale. The bits that they use are known when all have been read, so images
@@ -156,7 +161,7 @@ class _Writing:
         kept: list[int] = []
         with (self.partial / "images.npy").open("wb") as file:
             _write_header(file, (len(images.labels_N), size, size, images.channels))
-            for position, pixels in enumerate(self._pixels()):
+            for position, pixels in enumerate(self._iterate_pixels()):
                 if pixels is not None:
                     file.write(pixels.tobytes())
                     digests.append(hashlib.blake2b(pixels.tobytes(), digest_size=16).digest())
@@ -198,22 +203,23 @@ class _Writing:
         count = f"{len(self.unreadable)} of {len(self.images.labels_N)} images"
         if not self.how.skip_unreadable:
             raise UnreadableImagesError(
-                f"{title}: {count} cannot be read: {some_of(sorted(self.unreadable), _SHOWN)}; "
+                f"{title}: {count} cannot be read: "
+                f"{summarize_names(sorted(self.unreadable), _SHOWN)}; "
                 "training.skip_unreadable=true trains without them"
             )
         what = f"{title}, without the {count} that cannot be read"
         with translate_error(UnreadableImagesError, what, of=FaultsError):
-            check_sizes(classes, counts_of(labels_N, splits_N, classes), title)
+            check_sizes(classes, count_images(labels_N, splits_N, classes), title)
 
-    def _pixels(self) -> Iterator[NDArray[np.uint8] | None]:
+    def _iterate_pixels(self) -> Iterator[NDArray[np.uint8] | None]:
         """Every image in order; None for each that cannot be read, which is noted."""
         from concurrent.futures import ThreadPoolExecutor
 
         count = len(self.images.labels_N)
-        threads = ThreadPoolExecutor(max(1, int(quotas.usable_cpus())))
+        threads = ThreadPoolExecutor(max(1, int(quotas.count_usable_cpus())))
         with (
             threads if self.images.in_threads else nullcontext(),
-            progress_of("decoding images", count) as advance,
+            show_progress("decoding images", count) as advance,
         ):
             for start in range(0, count, _AT_ONCE):
                 part = range(start, min(start + _AT_ONCE, count))
@@ -226,12 +232,12 @@ class _Writing:
         bits = self.how.bits
         try:
             image = self.images.read(position)
-            if bits is None and (used := bits_used(image)):
+            if bits is None and (used := count_bits(image)):
                 self.used.add(used)
-            return square(image, size=self.how.size, channels=channels, bits=bits or DEEPEST)
+            return crop_square(image, size=self.how.size, channels=channels, bits=bits or DEEPEST)
         except Exception as error:  # Pillow's decoders raise any type
             name = self.images.name_of(position)
-            reason = reason_of(error).replace(f" {name!r}", "")
+            reason = describe_error(error).replace(f" {name!r}", "")
             self.unreadable.append(f"{name} ({reason})")
             return None
 
@@ -253,19 +259,19 @@ class DecodedSet:
     def title(self) -> str:
         return self.name
 
-    def path(self, folder: Path) -> Path:
+    def resolve_path(self, folder: Path) -> Path:
         """Its path in the data folder `folder`. Raises DataError for an invalid name."""
         if not _NAME.fullmatch(self.name):
             raise DataError(f"no decoded data set can be called {self.name!r}")
         return folder / STORE / self.name
 
-    def is_in(self, folder: Path) -> bool:
-        return self.path(folder).is_dir()
+    def is_present(self, folder: Path) -> bool:
+        return self.resolve_path(folder).is_dir()
 
     def is_missing(self, folder: Path) -> bool:
-        return not self.is_in(folder)
+        return not self.is_present(folder)
 
-    def await_in(self, folder: Path, *, patience_s: float = PATIENCE_S) -> None:
+    def wait_for_arrival(self, folder: Path, *, patience_s: float = PATIENCE_S) -> None:
         """Wait until it is in `folder`: a node that has just joined a cluster still receives it."""
         deadline = time.monotonic() + patience_s
         while self.is_missing(folder) and time.monotonic() < deadline:
@@ -276,38 +282,38 @@ class DecodedSet:
         if self.is_missing(folder):
             raise DataError(f"{self.name} is not in {folder / STORE}, and cannot be downloaded")
 
-    def names(self, folder: Path) -> list[str]:
+    def read_names(self, folder: Path) -> list[str]:
         """The images' names by row: of files their paths within the folder. Raises DataError."""
-        path = self.path(folder) / NAMES
+        path = self.resolve_path(folder) / NAMES
         what = f"no names of images can be read from {path}"
         with translate_error(DataError, what, of=(OSError, ValueError, TypeError)):
             return list(map(str, json.loads(path.read_text())))
 
-    def contents(self, folder: Path) -> list[NDArray[np.uint8]]:
+    def map_contents(self, folder: Path) -> list[NDArray[np.uint8]]:
         """The bytes of each of FILES, mapped. Raises OSError."""
-        return [mapped(self.path(folder) / name) for name in FILES]
+        return [map_file(self.resolve_path(folder) / name) for name in FILES]
 
     def write(
         self, folder: Path, contents: Callable[[], Iterable[memoryview]], *, origin: str
     ) -> None:
-        """Write `contents()`, the bytes of FILES, unless it is there. Raises DataError, OSError."""
+        """Write `contents()`, the bytes of FILES, if it is missing. Raises DataError, OSError."""
 
-        def fill(partial_folder: Path) -> None:
+        def write_files(partial_folder: Path) -> None:
             for name, content in zip(FILES, contents(), strict=False):
                 (partial_folder / name).write_bytes(content)
             with translate_error(DataError, f"{origin} is not complete", of=(OSError, ValueError)):
                 _read(partial_folder)
 
-        folder_made_once(self.path(folder), fill)
+        ensure_folder(self.resolve_path(folder), write_files)
 
-    def info(self, folder: Path, *, split_seed: int) -> DatasetInfo:
+    def read_info(self, folder: Path, *, split_seed: int) -> DatasetInfo:
         """Its description. Raises DataError if it is missing from `folder`, or damaged."""
         import numpy as np
 
         contents = self._open(folder)
         labels_N = contents.labels_N
         classes = contents.info["classes"]
-        splits = contents.splits(seed=split_seed)
+        splits = contents.build_splits(seed=split_seed)
         counts = {
             name: np.bincount(labels_N[rows_N], minlength=len(classes))
             for name, rows_N in splits.items()
@@ -319,18 +325,18 @@ class DecodedSet:
         std_C = np.where(variance_C > 0, np.sqrt(variance_C) / 255, CONSTANT)
         measured_K = np.minimum(counts["validation"], counts["test"])
         return replace(
-            contents.described(self._load, {name: len(rows_N) for name, rows_N in splits.items()}),
+            contents.describe(self._load, {name: len(rows_N) for name, rows_N in splits.items()}),
             mean=tuple((mean_C / 255).tolist()),
             std=tuple(std_C.tolist()),
             class_counts=tuple(np.bincount(labels_N, minlength=len(classes)).tolist()),
-            copies=contents.copies_across(splits),
-            relabelled=contents.relabelled(lambda: self.names(folder)),
+            copies=contents.count_copies(splits),
+            relabelled=contents.list_relabelled(lambda: self.read_names(folder)),
             unmeasured=tuple(n for n, count in zip(classes, measured_K, strict=True) if not count),
             baseline=float(counts["validation"].max() / counts["validation"].sum()),
             own_splits=list_own_splits(contents.splits_N),
         )
 
-    def to_measure(self, folder: Path) -> tuple[DatasetInfo, ImageArrays]:
+    def load_test_images(self, folder: Path) -> tuple[DatasetInfo, ImageArrays]:
         """All images as the test split, without mean and std. Raises DataError."""
         import numpy as np
 
@@ -338,16 +344,16 @@ class DecodedSet:
         rows_N = np.arange(len(contents.labels_N))
         arrays = ImageArrays(contents.images_NHWC, contents.labels_N, {"test": rows_N})
         sizes = {"train": 0, "validation": 0, "test": len(rows_N)}
-        return contents.described(self._load, sizes), arrays
+        return contents.describe(self._load, sizes), arrays
 
     def _load(self, folder: Path, *, split_seed: int) -> ImageArrays:
         contents = self._open(folder)
-        splits = contents.splits(seed=split_seed)
+        splits = contents.build_splits(seed=split_seed)
         groups_N = contents.groups_N
         return ImageArrays(contents.images_NHWC, contents.labels_N, splits, groups_N)
 
     def _open(self, folder: Path) -> _Contents:
-        path = self.path(folder)
+        path = self.resolve_path(folder)
         what = f"no decoded data set can be read from {path}"
         with translate_error(DataError, what, of=(OSError, ValueError, KeyError, TypeError)):
             return _read(path)
@@ -364,11 +370,11 @@ class _Contents:
     moments: NDArray[np.int64]
     digests: NDArray[np.void]
 
-    def described(self, load: Callable[..., ImageArrays], sizes: Mapping[str, int]) -> DatasetInfo:
+    def describe(self, load: Callable[..., ImageArrays], sizes: Mapping[str, int]) -> DatasetInfo:
         """The description without what depends on the split; `sizes` counts images of splits."""
         listed = {name: tuple(self.info[name]) for name in ("classes", "skipped")}
         plain = {name: self.info[name] for name in _DESCRIBED}
-        return user_images(load, sizes, **listed, **plain)
+        return describe_user_images(load, sizes, **listed, **plain)
 
     @cached_property
     def groups_N(self) -> NDArray[np.int64]:
@@ -379,11 +385,11 @@ class _Contents:
         _, first_G, group_N = np.unique(halves_N2, axis=0, return_index=True, return_inverse=True)
         return np.asarray(first_G[group_N.reshape(-1)], np.int64)
 
-    def splits(self, *, seed: int) -> dict[str, NDArray[np.int64]]:
+    def build_splits(self, *, seed: int) -> dict[str, NDArray[np.int64]]:
         """As `complete_splits` has them."""
         return complete_splits(self.labels_N, self.splits_N, seed=seed, groups_N=self.groups_N)
 
-    def relabelled(self, read_names: Callable[[], list[str]]) -> tuple[str, ...]:
+    def list_relabelled(self, read_names: Callable[[], list[str]]) -> tuple[str, ...]:
         """A text for each image that has another label than the first of its copies."""
         import numpy as np
 
@@ -392,13 +398,13 @@ class _Contents:
         rows_N = np.flatnonzero(labels_N[first_N] != labels_N)
         names = read_names() if len(rows_N) else []
 
-        def labelled(row: int) -> str:
+        def format_row(row: int) -> str:
             return f"{names[row]} ({self.info['classes'][labels_N[row]]})"
 
         pairs = zip(rows_N.tolist(), first_N[rows_N].tolist(), strict=True)
-        return tuple(f"{labelled(row)} is {labelled(first)}" for row, first in pairs)
+        return tuple(f"{format_row(row)} is {format_row(first)}" for row, first in pairs)
 
-    def copies_across(self, splits: dict[str, NDArray[np.int64]]) -> int:
+    def count_copies(self, splits: dict[str, NDArray[np.int64]]) -> int:
         """How many images of validation and test are in an earlier split, too."""
         seen: set[int] = set()
         copies = 0

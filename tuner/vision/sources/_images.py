@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import DataError, Fault
 from tuner.spec.settings import FaultsError
 from tuner.vision.datasets._dataset import sample_groups
-from tuner.wording import install
+from tuner.wording import suggest_install
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,7 +59,7 @@ def complete_splits(
 
     splits = {name: np.flatnonzero(splits_N == number) for number, name in enumerate(SPLITS)}
     missing = [name for name in ("test", "validation") if not len(splits[name])]
-    count = share_of(len(splits["train"]))
+    count = count_held_out(len(splits["train"]))
     rng = np.random.default_rng(seed)
     groups_N = np.arange(len(labels_N)) if groups_N is None else groups_N
     for name in missing:
@@ -76,21 +76,21 @@ def complete_splits(
     return splits
 
 
-def share_of(train: int) -> int:
+def count_held_out(train: int) -> int:
     """How many of `train` images a missing split gets."""
     return max(1, round(SHARE * train))
 
 
-def sizes(counts: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+def compute_split_sizes(counts: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """The final number of images of each split, from the given images of each class."""
     totals = {name: sum(counts.get(name, ())) for name in SPLITS}
     missing = [name for name in SPLITS if not totals[name]]
-    share = share_of(totals["train"])
+    share = count_held_out(totals["train"])
     train = totals["train"] - share * len(missing)
     return {**totals, **dict.fromkeys(missing, share), "train": train}
 
 
-def counts_of(
+def count_images(
     labels_N: NDArray[np.int64], splits_N: NDArray[np.uint8], classes: tuple[str, ...]
 ) -> dict[str, tuple[int, ...]]:
     """The number of images of each class in each of SPLITS."""
@@ -116,7 +116,7 @@ def check_sizes(
             f"must have training images of every class; without: {', '.join(bare)}", location
         )
     missing = [name for name in SPLITS if not sum(counts.get(name, ()))]
-    least = len(classes) + len(missing) * share_of(sum(train))
+    least = len(classes) + len(missing) * count_held_out(sum(train))
     if sum(train) < least:
         what = f"{len(classes)} classes"
         if missing:
@@ -171,12 +171,12 @@ class Source:
     require: Callable[[str], None] | None = None
 
 
-def split_of(name: str) -> str | None:
+def parse_split(name: str) -> str | None:
     """The split that a folder or a key of this name means, or None."""
     return _SPELLINGS.get(name.lower())
 
 
-def spread_over(count: int) -> range:
+def sample_positions(count: int) -> range:
     """The positions of a sample of `count` images, spread over all."""
     return range(0, count, max(1, count // _SAMPLE))
 
@@ -186,26 +186,26 @@ def fault(rule: str, value: object = None, choices: tuple[str, ...] = ()) -> Fau
     return FaultsError(Fault("", rule, value, choices))
 
 
-def require(package: str, extra: str, value: str) -> None:
+def check_package(package: str, extra: str, value: str) -> None:
     """Raise FaultsError with what to install if `package` is missing."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:  # a folder of that name is no package
-        raise fault(f"needs a package: {install(extra)}", value)
+        raise fault(f"needs a package: {suggest_install(extra)}", value)
 
 
-def channels_of(image: Any) -> int:
+def count_channels(image: Any) -> int:
     """1 or 3, of a Pillow image or an array. Raises ValueError."""
     if _is_pillow(image):
         return 1 if image.mode in _GRAY else 3
-    return int(_as_array(image).shape[2])
+    return int(_convert_array(image).shape[2])
 
 
-def shorter_side(image: Any) -> int:
+def measure_shorter_side(image: Any) -> int:
     """In px, of a Pillow image or an array. Raises ValueError."""
-    return int(min(image.size if _is_pillow(image) else _as_array(image).shape[:2]))
+    return int(min(image.size if _is_pillow(image) else _convert_array(image).shape[:2]))
 
 
-def bits_used(image: Any) -> int | None:
+def count_bits(image: Any) -> int | None:
     """The bits, 8 to 16, of a deep grey image's brightest pixel, or None. Raises ValueError."""
     import numpy as np
 
@@ -217,7 +217,9 @@ def bits_used(image: Any) -> int | None:
     return max(8, int(pixels.max()).bit_length())
 
 
-def square(image: Any, *, size: int, channels: int, bits: int | None = None) -> NDArray[np.uint8]:
+def crop_square(
+    image: Any, *, size: int, channels: int, bits: int | None = None
+) -> NDArray[np.uint8]:
     """(size, size, channels) of the centre of a Pillow image or an array of uint8.
 
     The largest square in the middle, resized, on white. A JPEG is decoded at a fraction of its size
@@ -228,16 +230,16 @@ def square(image: Any, *, size: int, channels: int, bits: int | None = None) -> 
     from PIL import Image, ImageOps
 
     if not _is_pillow(image):
-        pixels = _as_array(image)
+        pixels = _convert_array(image)
         if pixels.shape == (size, size, channels):
             return pixels
         image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
     if image.format == "JPEG":
         image.draft(None, (round(_REDUCING_GAP * size),) * 2)
-    is_deep = bits_used(image) is not None
+    is_deep = count_bits(image) is not None
     ImageOps.exif_transpose(image, in_place=True)
-    image = _opaque(_eight_bits(image, bits or DEEPEST) if is_deep else image)
-    if channels < channels_of(image) and np.ptp(image.convert("RGB"), axis=2).max() > _GRAYISH:
+    image = _remove_transparency(_keep_upper_bits(image, bits or DEEPEST) if is_deep else image)
+    if channels < count_channels(image) and np.ptp(image.convert("RGB"), axis=2).max() > _GRAYISH:
         raise ValueError("it is in colour, and others are grey: convert all to one of these")
     image = image.convert(_MODES[channels])
     if image.size != (size, size):
@@ -256,7 +258,7 @@ def _is_pillow(image: Any) -> bool:
     return isinstance(getattr(image, "mode", None), str)
 
 
-def _eight_bits(image: Image.Image, bits: int) -> Image.Image:
+def _keep_upper_bits(image: Image.Image, bits: int) -> Image.Image:
     """The upper 8 of `bits`. Pillow would clip: most of the image would be white."""
     import numpy as np
     from PIL import Image
@@ -269,7 +271,7 @@ def _eight_bits(image: Image.Image, bits: int) -> Image.Image:
     return Image.fromarray(np.minimum(pixels >> (bits - 8), 255).astype(np.uint8))
 
 
-def _opaque(image: Image.Image) -> Image.Image:
+def _remove_transparency(image: Image.Image) -> Image.Image:
     """The image on white, as viewers show it; Pillow shows the colour under the transparency."""
     from PIL import Image
 
@@ -279,7 +281,7 @@ def _opaque(image: Image.Image) -> Image.Image:
     return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
 
 
-def _as_array(image: Any) -> NDArray[np.uint8]:
+def _convert_array(image: Any) -> NDArray[np.uint8]:
     """(H, W, C) of an array. Raises ValueError."""
     import numpy as np
 

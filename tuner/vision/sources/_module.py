@@ -20,20 +20,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import TunerError, reason_of, translate_error
+from tuner.errors import TunerError, describe_error, translate_error
 from tuner.spec.loading import load_trainable
 from tuner.spec.settings import FaultsError
 from tuner.vision.sources._images import (
     SPLITS,
     Images,
     Source,
-    channels_of,
     check_sizes,
-    counts_of,
+    count_channels,
+    count_images,
     fault,
-    shorter_side,
-    split_of,
-    spread_over,
+    measure_shorter_side,
+    parse_split,
+    sample_positions,
 )
 
 if TYPE_CHECKING:
@@ -69,32 +69,32 @@ def find(path: str, folder: Path) -> Images:
     """The images that the function at `path` returns; `folder` is not used. Raises FaultsError."""
     loader = import_loader(path)
     try:
-        parts = parts_of(loader(), path)
-        return images_of(parts, location=path, title=f"the images of {path}")
+        parts = parse_parts(loader(), path)
+        return build_images(parts, location=path, title=f"the images of {path}")
     except (TunerError, FaultsError):
         raise
     except Exception as error:  # the user's code may raise any type
-        raise fault(f"raised {type(error).__name__}: {reason_of(error)}", path) from error
+        raise fault(f"raised {type(error).__name__}: {describe_error(error)}", path) from error
 
 
 SOURCE = Source("my_module:load", find, import_loader)
 
 
-def parts_of(returned: Any, location: str) -> dict[str, Part]:
+def parse_parts(returned: Any, location: str) -> dict[str, Part]:
     """The result of a user's function, by its splits. Raises FaultsError."""
     if isinstance(returned, Mapping):
-        splits = [split_of(str(key)) for key in returned]
+        splits = [parse_split(str(key)) for key in returned]
         if None in splits or len(set(splits)) < len(splits):
             keys = ", ".join(map(str, returned))
             raise fault(f"must map train, val and test, got {keys}", location)
         values = zip(splits, returned.values(), strict=True)
-        return {str(split): _part(value, location) for split, value in values}
+        return {str(split): _parse_part(value, location) for split, value in values}
     if isinstance(returned, tuple) and len(returned) == 3:
-        return _by_split(_part(returned[:2], location), returned[2], location)
-    return {"train": _part(returned, location)}
+        return _split_part(_parse_part(returned[:2], location), returned[2], location)
+    return {"train": _parse_part(returned, location)}
 
 
-def images_of(
+def build_images(
     parts: Mapping[str, Part], *, location: str, title: str, fingerprint: str | None = None
 ) -> Images:
     """The images of all parts, one after the other. Raises FaultsError."""
@@ -105,10 +105,12 @@ def images_of(
     if not owners:
         raise fault("has no images", location)
     labels = [label for _, part in ordered for label in part.labels]
-    classes, labels_N = _numbered(labels, next((p.classes for _, p in ordered if p.classes), ()))
+    classes, labels_N = _number_labels(
+        labels, next((p.classes for _, p in ordered if p.classes), ())
+    )
     lengths = [len(part.labels) for _, part in ordered]
     splits_N = np.repeat(np.array([SPLITS.index(s) for s, _ in ordered], np.uint8), lengths)
-    check_sizes(classes, counts_of(labels_N, splits_N, classes), location)
+    check_sizes(classes, count_images(labels_N, splits_N, classes), location)
 
     def read(position: int) -> Any:
         part, number = owners[position]
@@ -116,12 +118,12 @@ def images_of(
 
     with translate_error(lambda rule: fault(rule, location), "has an image that cannot be read"):
         first = read(0)
-        channels = channels_of(first)
-        own_size = shorter_side(first)
+        channels = count_channels(first)
+        own_size = measure_shorter_side(first)
     if channels == 1:  # others may be in colour
-        for position in spread_over(len(owners)):
+        for position in sample_positions(len(owners)):
             with suppress(Exception):  # decoding reports it
-                channels = max(channels, channels_of(read(position)))
+                channels = max(channels, count_channels(read(position)))
     return Images(
         title=title,
         classes=classes,
@@ -135,51 +137,53 @@ def images_of(
     )
 
 
-def _part(value: Any, location: str) -> Part:
+def _parse_part(value: Any, location: str) -> Part:
     """A pair of arrays, or a map-style Dataset."""
     if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "__len__"):
         images, labels = value
         if len(images) != len(labels):
             raise fault(f"has {len(images)} images and {len(labels)} labels", location)
-        return Part(images.__getitem__, _plain_all(labels, location))
+        return Part(images.__getitem__, _convert_labels(labels, location))
     if callable(getattr(value, "__getitem__", None)) and callable(getattr(value, "__len__", None)):
-        return _of_dataset(value, location)
+        return _read_dataset(value, location)
     raise fault(_FORMS, location, (type(value).__name__,))
 
 
-def _of_dataset(dataset: Any, location: str) -> Part:
+def _read_dataset(dataset: Any, location: str) -> Part:
     """Labels are read without the images from `targets` or `labels`, if the data set has these."""
     all_labels: list[Any] = [getattr(dataset, name, ()) for name in ("targets", "labels")]
     labels = next((e for e in all_labels if hasattr(e, "__len__") and len(e) == len(dataset)), None)
     if labels is None or getattr(dataset, "target_transform", None) is not None:
-        labels = [_item(dataset, n, location)[1] for n in range(len(dataset))]
-    plain = _plain_all(labels, location)
+        labels = [_read_item(dataset, n, location)[1] for n in range(len(dataset))]
+    plain = _convert_labels(labels, location)
 
     def read(number: int) -> Any:
-        image, label = _item(dataset, number, location)
-        if _plain(label) != plain[number]:
-            raise ValueError(f"it has label {_plain(label)!r}, and among all {plain[number]!r}")
+        image, label = _read_item(dataset, number, location)
+        if _convert_label(label) != plain[number]:
+            raise ValueError(
+                f"it has label {_convert_label(label)!r}, and among all {plain[number]!r}"
+            )
         return image
 
     return Part(read, plain, tuple(map(str, getattr(dataset, "classes", None) or ())))
 
 
-def _item(dataset: Any, number: int, location: str) -> tuple[Any, Any]:
+def _read_item(dataset: Any, number: int, location: str) -> tuple[Any, Any]:
     item = dataset[number]
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise fault("its items must be (image, label)", location, (type(item).__name__,))
     return item[0], item[1]
 
 
-def _plain(label: Any) -> Any:
+def _convert_label(label: Any) -> Any:
     """A number of NumPy or torch as Python's."""
     is_scalar = hasattr(label, "item") and math.prod(getattr(label, "shape", ())) == 1
     return label.item() if is_scalar else label
 
 
-def _plain_all(labels: Any, location: str) -> list[Any]:
+def _convert_labels(labels: Any, location: str) -> list[Any]:
     """Raises FaultsError for a label that is neither a number nor a name."""
-    plain = [_plain(label) for label in labels]
+    plain = [_convert_label(label) for label in labels]
     for label in plain:
         if not isinstance(label, int | float | str | bytes) or label != label:
             shown = repr(label) if isinstance(label, float | None) else type(label).__name__
@@ -189,7 +193,7 @@ def _plain_all(labels: Any, location: str) -> list[Any]:
     return plain
 
 
-def _numbered(
+def _number_labels(
     labels: Sequence[Any], names: tuple[str, ...]
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """(classes, labels from 0): by `names` where the labels are their numbers."""
@@ -202,14 +206,14 @@ def _numbered(
     return tuple(map(str, values)), np.array([numbers[label] for label in labels], np.int64)
 
 
-def _by_split(part: Part, splits: Any, location: str) -> dict[str, Part]:
+def _split_part(part: Part, splits: Any, location: str) -> dict[str, Part]:
     """`part` divided by the split of each image."""
-    named = [split_of(str(name)) for name in splits]
+    named = [parse_split(str(name)) for name in splits]
     if len(named) != len(part.labels) or None in named:
         raise fault("its splits must name train, val or test for each image", location)
 
-    def taken(positions: Sequence[int]) -> Part:
+    def select(positions: Sequence[int]) -> Part:
         labels = [part.labels[position] for position in positions]
         return Part(lambda number: part.read(positions[number]), labels, part.classes)
 
-    return {split: taken([n for n, s in enumerate(named) if s == split]) for split in SPLITS}
+    return {split: select([n for n, s in enumerate(named) if s == split]) for split in SPLITS}

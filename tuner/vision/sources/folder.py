@@ -22,20 +22,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tuner.errors import did_you_mean, translate_error
+from tuner.errors import suggest_similar, translate_error
 from tuner.vision.sources._images import (
     LARGEST_SIZE,
     SPLITS,
     Images,
     Source,
     check_sizes,
-    counts_of,
+    count_images,
     fault,
-    shorter_side,
-    split_of,
-    spread_over,
+    measure_shorter_side,
+    parse_split,
+    sample_positions,
 )
-from tuner.wording import amount_of, some_of
+from tuner.wording import format_amount, summarize_names
 
 SUFFIXES = (
     *(".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pgm", ".png", ".ppm"),
@@ -66,14 +66,14 @@ class _File:
 
 def find(location: str, folder: Path) -> Images:
     """The images of a folder that a classifier can be trained with. Raises FaultsError."""
-    root, files, others = _list(location, _splits)
+    root, files, others = _list(location, _find_splits)
     # By name: the first has label 0, as with torchvision's ImageFolder
     classes = tuple(sorted({file.label for file in files if file.split == "train"}))
     if strange := sorted({file.label for file in files} - {*classes}):
         rule = f"has classes without a training image: {', '.join(strange)}"
         raise fault(rule, location, classes)
-    images = _images(root, files, others, classes, CHANNELS)
-    check_sizes(classes, counts_of(images.labels_N, images.splits_N, classes), location)
+    images = _build_images(root, files, others, classes, CHANNELS)
+    check_sizes(classes, count_images(images.labels_N, images.splits_N, classes), location)
     return images
 
 
@@ -81,14 +81,16 @@ def find_all(location: str, classes: tuple[str, ...], channels: int) -> Images:
     """Every image of a folder, or of its `test`, for a model of `classes`. Raises FaultsError."""
     root, files, others = _list(location, lambda root: [("train", _test_folder(root, classes))])
     if not files:
-        raise fault(f"it needs a sub-folder of images for each class: {some_of(classes, _KNOWN)}")
-    images = _images(root, files, others, classes, channels)
+        raise fault(
+            f"it needs a sub-folder of images for each class: {summarize_names(classes, _KNOWN)}"
+        )
+    images = _build_images(root, files, others, classes, channels)
     for doubt in images.doubts:
         _log.warning(doubt)
     return replace(images, fingerprint=f"all of {[images.fingerprint, classes, channels]}")
 
 
-def _images(
+def _build_images(
     root: Path, files: list[_File], others: Counter[str], classes: tuple[str, ...], channels: int
 ) -> Images:
     import numpy as np
@@ -101,13 +103,13 @@ def _images(
     for file in files:
         path = file.path.relative_to(root).as_posix()
         digest.update(repr((path, file.size, file.changed_ns)).encode())
-    for position in spread_over(len(files)):
+    for position in sample_positions(len(files)):
         with suppress(Exception), Image.open(files[position].path) as image:
-            sides.append(shorter_side(image))  # decoding reports what cannot be read
+            sides.append(measure_shorter_side(image))  # decoding reports what cannot be read
     if others:
         kinds = [f"{count:,} {kind}" for kind, count in others.most_common(_KINDS)]
         more = ", ..." if len(others) > _KINDS else ""
-        count = amount_of(others.total(), "file")
+        count = format_amount(others.total(), "file")
         doubts = [f"{count} in {root} left out: {', '.join(kinds)}{more}"]
     return Images(
         title=f"{root.resolve().name}, a folder of images",
@@ -127,8 +129,8 @@ def _images(
 
 def is_labelled(folder: Path, classes: tuple[str, ...]) -> bool:
     """Whether `folder` has a sub-folder for one of the classes, or a `test`."""
-    names = _folders(folder) if folder.is_dir() else []
-    return any(name in classes or split_of(name) == "test" for name in names)
+    names = _list_folders(folder) if folder.is_dir() else []
+    return any(name in classes or parse_split(name) == "test" for name in names)
 
 
 SOURCE = Source("folder:PATH", find)
@@ -143,20 +145,20 @@ def _list(
         raise fault("must be a folder, with a sub-folder of images for each class", location)
     if not root.exists():
         beside = [path.name for path in root.parent.glob("*/")] if root.parent.is_dir() else []
-        raise fault(f"no folder {root.absolute()}{did_you_mean(root.name, beside)}", location)
+        raise fault(f"no folder {root.absolute()}{suggest_similar(root.name, beside)}", location)
     others: Counter[str] = Counter()
     with translate_error(lambda rule: fault(rule, location), "cannot be read", of=OSError):
         _check_names(root)
-        return root, list(_files(splits_of(root), others)), others
+        return root, list(_list_files(splits_of(root), others)), others
 
 
 def _check_names(root: Path) -> None:
     """Refuse images that lie beside each other, and folders whose names look the same."""
-    folders = _folders(root)
+    folders = _list_folders(root)
     if not folders:
-        images = sum(entry.name.lower().endswith(SUFFIXES) for entry in _scanned(root))
+        images = sum(entry.name.lower().endswith(SUFFIXES) for entry in _list_entries(root))
         if images:
-            count = amount_of(images, "image")
+            count = format_amount(images, "image")
             raise fault(f"has {count}, and no sub-folder for each class: sort them into such")
     shown: dict[str, str] = {}
     for name in folders:
@@ -169,27 +171,27 @@ def _check_names(root: Path) -> None:
 
 def _test_folder(root: Path, classes: tuple[str, ...]) -> Path:
     """The `test` of a folder of splits, else the folder itself. Raises FaultsError."""
-    names = _folders(root)
-    if names and not {*names} <= {*classes} and None not in map(split_of, names):
-        tests = [name for name in names if split_of(name) == "test"]
+    names = _list_folders(root)
+    if names and not {*names} <= {*classes} and None not in map(parse_split, names):
+        tests = [name for name in names if parse_split(name) == "test"]
         if len(tests) != 1:
             rule = "it has splits and not one `test` among them: name the folder to measure"
             raise fault(rule, choices=tuple(names))
         root = root / tests[0]
-    if strange := [name for name in _folders(root) if name not in classes]:
-        unknown = some_of(strange, _KNOWN)
-        known = some_of(classes, _KNOWN)
+    if strange := [name for name in _list_folders(root) if name not in classes]:
+        unknown = summarize_names(strange, _KNOWN)
+        known = summarize_names(classes, _KNOWN)
         raise fault(f"it has classes that the model does not know: {unknown}; it knows {known}")
     return root
 
 
-def _splits(root: Path) -> Splits:
+def _find_splits(root: Path) -> Splits:
     """(split, folder) of each split, or the root as training split. Raises FaultsError."""
-    splits = {name: split_of(name) for name in _folders(root)}
+    splits = {name: parse_split(name) for name in _list_folders(root)}
     names = ", ".join(splits)
     train = [name for name, split in splits.items() if split == "train"]
     strange = [name for name, split in splits.items() if split is None]
-    if not splits or (strange and not any(_folders(root / name) for name in train)):
+    if not splits or (strange and not any(_list_folders(root / name) for name in train)):
         return [("train", root)]  # a class may be called as a split is
     if strange:
         rule = f"has `train` beside what is no split: {', '.join(strange)}"
@@ -201,42 +203,42 @@ def _splits(root: Path) -> Splits:
     return [(str(split), root / name) for name, split in splits.items()]
 
 
-def _files(splits: Splits, others: Counter[str]) -> Iterator[_File]:
+def _list_files(splits: Splits, others: Counter[str]) -> Iterator[_File]:
     """The images of all splits; `others` counts the ignored files."""
     for split, folder in splits:
-        for label in _folders(folder):
+        for label in _list_folders(folder):
             before = others.copy()
-            entries = [*_entries(folder / label, others)]
+            entries = [*_walk_images(folder / label, others)]
             if not entries:
-                hint = _conversion_hint(others - before)
+                hint = _suggest_conversion(others - before)
                 raise fault(f"class {label!r} has no images{hint}", str(folder), SUFFIXES)
             for entry in entries:
                 state = entry.stat()
                 yield _File(split, label, Path(entry.path), state.st_size, state.st_mtime_ns)
 
 
-def _conversion_hint(others: Counter[str]) -> str:
+def _suggest_conversion(others: Counter[str]) -> str:
     """What to do with photos of a format that is not read, or ""."""
     kinds = [f"{count:,} {kind}" for kind, count in others.items() if kind in _NOT_READ]
     return f" but {' and '.join(kinds)}: convert them to .jpg" if kinds else ""
 
 
-def _folders(folder: Path) -> list[str]:
-    return [entry.name for entry in _scanned(folder) if entry.is_dir()]
+def _list_folders(folder: Path) -> list[str]:
+    return [entry.name for entry in _list_entries(folder) if entry.is_dir()]
 
 
-def _entries(folder: Path, others: Counter[str]) -> Iterator[os.DirEntry[str]]:
+def _walk_images(folder: Path, others: Counter[str]) -> Iterator[os.DirEntry[str]]:
     """The image files in `folder` and below, by their names; `others` counts other files."""
-    for entry in _scanned(folder):
+    for entry in _list_entries(folder):
         if entry.is_dir():
-            yield from _entries(Path(entry.path), others)
+            yield from _walk_images(Path(entry.path), others)
         elif entry.is_file() and entry.name.lower().endswith(SUFFIXES):
             yield entry
         else:
             others[Path(entry.name).suffix.lower() or "without a suffix"] += 1
 
 
-def _scanned(folder: Path) -> list[os.DirEntry[str]]:
+def _list_entries(folder: Path) -> list[os.DirEntry[str]]:
     """What is in `folder`, by its name, except names that begin with a dot."""
     with os.scandir(folder) as entries:
         shown = (entry for entry in entries if entry.name[0] != "." and entry.name != _OF_A_ZIP)

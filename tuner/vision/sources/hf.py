@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import DataError, translate_error
-from tuner.vision.sources._images import Images, Source, fault, require, split_of
-from tuner.vision.sources._module import Part, images_of
+from tuner.vision.sources._images import Images, Source, check_package, fault, parse_split
+from tuner.vision.sources._module import Part, build_images
 
-_require = partial(require, "datasets", "hf")
+_require = partial(check_package, "datasets", "hf")
 
 
 def find(name: str, folder: Path) -> Images:
@@ -31,12 +31,12 @@ def find(name: str, folder: Path) -> Images:
         else:
             loaded = datasets.load_dataset(name, cache_dir=str(folder / "hf"))
     splits = dict(loaded) if isinstance(loaded, Mapping) else {"train": loaded}
-    known = {split_of(split): each for split, each in splits.items() if split_of(split)}
+    known = {parse_split(split): each for split, each in splits.items() if parse_split(split)}
     if "train" not in known:
         raise fault("must have a split `train`", name, tuple(splits))
-    parts = {str(split): _part(each, name) for split, each in known.items()}
+    parts = {str(split): _build_part(each, name) for split, each in known.items()}
     prints = [str(getattr(each, "_fingerprint", "")) for each in known.values()]
-    return images_of(
+    return build_images(
         parts,
         location=name,
         title=f"{Path(name).name}, of the Hugging Face hub",
@@ -47,7 +47,7 @@ def find(name: str, folder: Path) -> Images:
 SOURCE = Source("hf:NAME", find, _require)
 
 
-def _part(split: Any, name: str) -> Part:
+def _build_part(split: Any, name: str) -> Part:
     kinds = {column: type(feature).__name__ for column, feature in split.features.items()}
     image, label = (
         next((column for column, kind in kinds.items() if kind == wanted), None)
