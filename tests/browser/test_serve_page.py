@@ -21,8 +21,8 @@ from synthetic import Writer, change_document, make_folder
 from tuner.experiment import control
 from tuner.experiment.changes import CHANGES
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.results.confirmation import record_test
 from tuner.experiment.results.described import Labels
+from tuner.experiment.results.measured_tests import record_test
 from tuner.service.queue.entries import Queue
 
 try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from commands import call, fetch_json, tuner
 
-from tuner.experiment.results.confirmation import record_test
+from tuner.experiment.results.measured_tests import record_test
 from tuner.experiment.results.results import Results
 
 

@@ -12,7 +12,7 @@ from handed import CONFIG, trained
 from synthetic import read_document
 
 from tuner.errors import CheckpointError, SpecError
-from tuner.experiment.results.confirmation import read_best_test, record_test
+from tuner.experiment.results.measured_tests import read_best_test, record_test
 from tuner.experiment.results.results import Results
 from tuner.vision.export.predict import predict
 from tuner.vision.weights import SOURCE, WEIGHTS, find_weights

@@ -28,9 +28,10 @@ from tuner.experiment.files import (
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal, is_locked
 from tuner.experiment.reading import Tail, read
-from tuner.experiment.results.confirmation import record_test, rename_experiment
 from tuner.experiment.results.described import Described
+from tuner.experiment.results.measured_tests import record_test
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.upkeep import rename_experiment
 from tuner.experiment.trials import CheckpointRecord
 
 

@@ -10,7 +10,7 @@ from stories import ODD, odd, search
 from synthetic import Writer, make_folder
 
 from tuner.experiment.results.comparison import Comparison
-from tuner.experiment.results.confirmation import record_test
+from tuner.experiment.results.measured_tests import record_test
 from tuner.experiment.results.results import Results
 from tuner.reporting.comparison_text import format_verdict
 from tuner.reporting.report import Report

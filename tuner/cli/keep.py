@@ -13,9 +13,9 @@ from tuner.errors import UsageError, translate_error
 from tuner.wording import clean_text
 
 if TYPE_CHECKING:
-    from tuner.experiment.results.confirmation import Pruned
     from tuner.experiment.results.described import Described
     from tuner.experiment.results.results import Results
+    from tuner.experiment.results.upkeep import Pruned
 
 
 @options.command(
@@ -66,7 +66,7 @@ def rename(name: str, new: str, storage: str | None) -> None:
 
     An experiment that is running is refused.
     """
-    from tuner.experiment.results.confirmation import rename_experiment
+    from tuner.experiment.results.upkeep import rename_experiment
 
     click.echo(rename_experiment(_open_experiment(name, storage), new).files.location)
 
@@ -85,8 +85,8 @@ def prune(results: Results, keep: int, dry_run: bool, yes: bool, as_json: bool) 
     The best trials keep theirs, and so do those that failed or have not ended, since a resume goes
     on from them. Metrics, logs and configs stay.
     """
-    from tuner.experiment.results.confirmation import find_prunable
     from tuner.experiment.results.results import Results
+    from tuner.experiment.results.upkeep import find_prunable
     from tuner.wording import format_amount, format_size
 
     def format_pruned(pruned: Pruned) -> str:

@@ -52,7 +52,8 @@ def ls(columns: str | None, storage: str | None, as_json: bool, **chosen: Any) -
 def show(results: Results, follow: bool, as_json: bool) -> None:
     """Show the status of experiment NAME, and its best trial."""
     from tuner.experiment.events import RUNNING
-    from tuner.experiment.results.confirmation import find_refit, read_best_test, show_json
+    from tuner.experiment.results.confirmation import find_refit, show_json
+    from tuner.experiment.results.measured_tests import read_best_test
     from tuner.experiment.results.results import Results
     from tuner.reporting import terminal
     from tuner.reporting.experiment_text import format_summary

@@ -10,13 +10,9 @@ from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment.files import JOURNAL, compute_sha256
-from tuner.experiment.results.confirmation import (
-    describe_best,
-    find_confirmation,
-    find_refit,
-    read_best_test,
-)
+from tuner.experiment.results.confirmation import describe_best, find_confirmation, find_refit
 from tuner.experiment.results.listing import count_planned_trials
+from tuner.experiment.results.measured_tests import read_best_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import (
     Accuracy,

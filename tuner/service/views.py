@@ -17,7 +17,8 @@ from fastapi.responses import PlainTextResponse, Response
 
 from tuner.errors import UsageError
 from tuner.experiment.results.comparison import Comparison
-from tuner.experiment.results.confirmation import find_refit, read_best_test, read_trial_test
+from tuner.experiment.results.confirmation import find_refit
+from tuner.experiment.results.measured_tests import read_best_test, read_trial_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import find_best_report
 from tuner.experiment.results.statistics import CLASS_HEAD, MISTAKES, build_class_table

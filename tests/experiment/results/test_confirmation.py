@@ -8,13 +8,11 @@ from confirmed import FOUND, lengthened, retrained, searched
 from synthetic import Writer
 
 from tuner.errors import NoUsableTrialError
-from tuner.experiment.files import Checkpoint
 from tuner.experiment.results.confirmation import (
     Confirmation,
     choose_model,
     describe_best,
     find_confirmation,
-    read_test,
     show_json,
 )
 from tuner.experiment.results.results import Results
@@ -122,18 +120,3 @@ def test_show_json_has_confirmed_and_searched_best(search):
     }
     assert shown["best"]["trial_id"] == "00001"
     assert show_json(results)["confirmed"]["trial_id"] == "00003"
-
-
-MEASURED = {"checkpoint_sha256": "of this", "test_accuracy": 0.5}
-
-
-@pytest.fixture
-def checkpoint(tmp_path):
-    (tmp_path / "trials/00001").mkdir(parents=True)
-    return Checkpoint(tmp_path / "state.pt", "of this", 3)
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"checkpoint_sha256": "of another"}', "[" * 9999])
-def test_recorded_test_ignores_other_records(tmp_path, checkpoint, text):
-    (tmp_path / "trials/00001/test.json").write_text(text)
-    assert read_test(tmp_path, "00001", checkpoint) is None

@@ -10,7 +10,7 @@ from synthetic import Writer, make_folder, read_document
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.experiment.files import compute_sha256
-from tuner.experiment.results.confirmation import record_test
+from tuner.experiment.results.measured_tests import record_test
 from tuner.experiment.results.results import Results
 from tuner.vision.export.read import ExportConfig
 from tuner.vision.export.write import export_model

@@ -3,34 +3,31 @@
 That experiment is a grid of the leaders' configs by the seeds; the search's confirmed.json names
 it. The leader with the best mean validation value is chosen, and of its retrained models the one
 that validates best. A confirmation that is gone, unfinished, or older than the leader counts as
-none. The best of an experiment is its confirmed leader, or else its best trial. What a confirmation
-or a refit needs is neither renamed nor pruned.
+none. The best of an experiment is its confirmed leader, or else its best trial.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tuner.errors import NoUsableTrialError, SpecError, TunerError, UsageError
-from tuner.experiment.events import COMPLETED, STOPPED
-from tuner.experiment.files import CONFIRMED, EXPERIMENT, REFITTED, Checkpoint
-from tuner.experiment.folder import ExperimentFolder
+from tuner.errors import NoUsableTrialError, SpecError, TunerError
+from tuner.experiment.events import COMPLETED
+from tuner.experiment.files import CONFIRMED, REFITTED
 from tuner.experiment.results.described import Described
+from tuner.experiment.results.measured_tests import read_best_test
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import find_best_checkpoint, find_best_report, rank_trials
+from tuner.experiment.results.selection import find_best_report, rank_trials
 from tuner.experiment.results.statistics import (
     Mean,
     compute_differences,
     compute_mean,
     describe_test,
 )
-from tuner.experiment.trials import CheckpointRecord, TrialRecord
-from tuner.spec.experiment import build_spec
+from tuner.experiment.trials import TrialRecord
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import GridSettings
 
@@ -254,7 +251,7 @@ def find_linked_folders(results: Described, file: str = CONFIRMED) -> list[Path]
 def link(results: Results, name: str, file: str = CONFIRMED) -> None:
     """Name the experiment `name` as the search's newest confirmation, or as its refit.
 
-    file: as for `linked`. Raises as `ExperimentFolder.check`.
+    file: as for `find_linked_folders`. Raises as `ExperimentFolder.check`.
     """
     names = [folder.name for folder in find_linked_folders(results, file) if folder.name != name]
     results.files.write(file, {"experiments": [*names, name]})
@@ -382,103 +379,3 @@ def _describe_leader(
     if confirmation.results is results:
         return {**entry, "trial_id": entry["confirmed"]["trial_id"]}
     return entry
-
-
-def read_best_test(results: Results) -> dict[str, Any] | None:
-    """What `evaluate` has measured of the best trial, or None."""
-    return next((read_trial_test(results, trial) for trial in results.top(1)), None)
-
-
-def read_trial_test(results: Results, trial: TrialRecord) -> dict[str, Any] | None:
-    """What `evaluate` has measured of a trial's best checkpoint, or None."""
-    record = find_best_checkpoint(trial, results.objective)
-    return record and read_test(results.folder, trial.trial_id, record)
-
-
-def read_test(
-    folder: Path, trial_id: str, checkpoint: Checkpoint | CheckpointRecord
-) -> dict[str, Any] | None:
-    """The recorded measurement of this checkpoint, or None."""
-    files = ExperimentFolder(folder)
-    name = _format_record_name(trial_id)
-    try:
-        files.fetch(name)
-        record = files.read(name)
-    except (OSError, ValueError):
-        return None
-    same = isinstance(record, dict) and record.get("checkpoint_sha256") == checkpoint.sha256
-    plain = {str, int, float, dict, list}
-    return record if same and set(map(type, record.values())) <= plain else None
-
-
-def record_test(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:
-    """Write what `read_test` reads; raises UsageError as `ExperimentFolder.check` does."""
-    ExperimentFolder(folder).write(_format_record_name(trial_id), measured)
-
-
-def _format_record_name(trial_id: str) -> str:
-    return f"trials/{trial_id}/test.json"
-
-
-def rename_experiment(experiment: Described, name: str) -> Described:
-    """Rename the folder, and the spec in experiment.json.
-
-    Raises SpecError for an invalid name, UsageError for an experiment that others name, and as
-    `ExperimentFolder.rename`.
-    """
-    spec = {**experiment.document["spec"], "name": name}
-    build_spec(spec, "the new name", recorded=True)
-    if experiment.is_confirmation or any(
-        folder.exists() for folder in find_linked_folders(experiment)
-    ):
-        raise UsageError(f"{experiment.name} has a confirmation or is one: such keep their names")
-    is_refitted = any(folder.exists() for folder in find_linked_folders(experiment, REFITTED))
-    if is_refitted or _is_handed_over(experiment):
-        rule = "has a refit that is handed over for it, or is one: such keep their names"
-        raise UsageError(f"{experiment.name} {rule}")
-    files = experiment.files.rename(name)
-    files.write(EXPERIMENT, {**experiment.document, "spec": spec})
-    return Described(files.path)
-
-
-def _is_handed_over(experiment: Described) -> bool:
-    """Whether it is a refit that its search names."""
-    search = experiment
-    try:
-        for key in ("refits", "confirms"):  # of a trial of the search, or of its confirmation
-            if retrained := search.document["spec"].get(key):
-                search = Described(search.folder.with_name(retrained["name"]))
-    except (TunerError, ValueError, KeyError, TypeError):  # gone, or an edited experiment.json
-        return False
-    names = {folder.name for folder in find_linked_folders(search, REFITTED)}
-    return search is not experiment and experiment.files.name in names
-
-
-class Pruned(NamedTuple):
-    """folders: of checkpoints to remove -> bytes. kept: ids of trials that keep theirs."""
-
-    folders: dict[str, int]
-    kept: tuple[str, ...]
-
-    @property
-    def freed(self) -> int:
-        return sum(self.folders.values())
-
-
-def find_prunable(results: Results, *, keep: int) -> Pruned:
-    """The checkpoints of ended trials that are not among the `keep` best.
-
-    A resume's and a confirmation's are kept.
-    """
-    leading = {trial.trial_id for trial in results.top(keep)}
-    going = {t.trial_id for t in results.trials.values() if t.status not in (COMPLETED, STOPPED)}
-    kept = {*leading, *going}
-    if results.is_confirmation and (confirmation := find_confirmation(results)):
-        kept.add(confirmation.trial.trial_id)
-    removable = results.trials.keys() - kept
-    folders: Counter[str] = Counter()
-    for name, size in results.files.list_sizes().items():
-        match name.split("/"):
-            case ["trials", trial_id, "checkpoints", _, *_] if trial_id in removable:
-                folders[f"trials/{trial_id}/checkpoints"] += size
-    return Pruned(folders, tuple(sorted(kept, key=int)))

@@ -16,12 +16,8 @@ from numpy.typing import NDArray
 
 from tuner.experiment.events import FAILED
 from tuner.experiment.history import History
-from tuner.experiment.results.confirmation import (
-    Confirmation,
-    find_confirmation,
-    find_refit,
-    read_best_test,
-)
+from tuner.experiment.results.confirmation import Confirmation, find_confirmation, find_refit
+from tuner.experiment.results.measured_tests import read_best_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import VALIDATION, Accuracy
 from tuner.experiment.trials import OF_CONFIGS, TrialRecord

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import CheckpointError, DataError, UsageError, translate_error
-from tuner.experiment.results.confirmation import read_test, record_test
+from tuner.experiment.results.measured_tests import read_test, record_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import DETAILS, LEARNING_CURVE
 from tuner.spec.experiment import parse_trainable

@@ -21,7 +21,8 @@ from typing import Any
 
 from tuner.errors import CheckpointError, SpecError, TunerError, UsageError, translate_error
 from tuner.experiment.files import compute_sha256
-from tuner.experiment.results.confirmation import choose_model, read_test
+from tuner.experiment.results.confirmation import choose_model
+from tuner.experiment.results.measured_tests import read_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import CONFUSION
 from tuner.experiment.trials import TrialRecord
