@@ -1,22 +1,17 @@
 """A storage that is a URL has a folder here, and a path in it knows its URL."""
 
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
-from tuner.errors import UsageError
 from tuner.places import (
     ROOT,
-    check_here,
     find_local_experiment,
     find_local_folder,
     find_storage,
     find_url,
     format_path,
     is_url,
-    start_dir,
-    trial_dir,
 )
 from tuner.spec.experiment import build_spec
 
@@ -74,25 +69,3 @@ def test_spec_folder_of_url_is_in_mirror(root):
     assert spec.folder == find_local_folder(URL) / "a"
     assert spec.location == f"{URL}/a"
     assert spec.replace(storage="x").location == str(Path("x/a").resolve())
-
-
-def test_trial_dirs_default_to_working_directory(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert start_dir() == trial_dir() == tmp_path
-    monkeypatch.setenv("TUNER_START_DIR", "/start")
-    monkeypatch.setenv("TUNER_TRIAL_DIR", str(tmp_path / "trial"))
-    assert start_dir() == Path("/start")
-    assert trial_dir() == tmp_path / "trial"
-    assert trial_dir().is_dir()
-
-
-def test_missing_directory_or_home_is_refused(snapshot, monkeypatch, tmp_path):
-    check_here()
-    refused = snapshot.raises(UsageError)
-    with monkeypatch.context() as patched, refused:
-        patched.setattr(Path, "home", Mock(side_effect=RuntimeError))
-        check_here()
-    monkeypatch.chdir(tmp_path)
-    tmp_path.rmdir()
-    with snapshot.raises(UsageError):
-        check_here()

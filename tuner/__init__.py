@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     )
     from tuner.experiment.results.comparison import compare
     from tuner.experiment.results.results import Results, load_results
-    from tuner.places import start_dir, trial_dir
     from tuner.reporting.advice import advise
     from tuner.search.ask_tell import AskTell
     from tuner.search.retraining import confirm, refit
     from tuner.search.run import resume_experiment, run_experiment
     from tuner.spec.experiment import ExperimentSpec
     from tuner.spec.space.domains import constant
+    from tuner.trial.directories import start_dir, trial_dir
     from tuner.trial.learner import Learner
     from tuner.trial.script import report
     from tuner.vision.export.predict import predict
@@ -127,8 +127,8 @@ _MODULES = {
     "resume_experiment": "tuner.search.run",
     "run_experiment": "tuner.search.run",
     "soup": "tuner.vision.export.soup",
-    "start_dir": "tuner.places",
-    "trial_dir": "tuner.places",
+    "start_dir": "tuner.trial.directories",
+    "trial_dir": "tuner.trial.directories",
 }  # the others are in tuner.errors
 
 

@@ -1,4 +1,4 @@
-"""Paths of experiments, in a folder or in an object store with a local copy, and of trials.
+"""Paths of storages and experiments: a folder, or an object store with a local copy.
 
 A copy is an ordinary folder whose name is the quoted URL, so all other code works with paths.
 """
@@ -10,53 +10,9 @@ import re
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from tuner.errors import UsageError
-
-LOCAL = "local"  # the address of a Ray that is started here for one search
 ROOT = "TUNER_MIRROR"  # in the environment: the folder of the copies
-TRIAL_DIR = "TUNER_TRIAL_DIR"  # in the environment of a trial: its own folder
-START_DIR = "TUNER_START_DIR"  # in the environment of a trial: where its search was started
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://.", re.IGNORECASE)
-
-
-def check_here() -> None:
-    """Raise UsageError if the working directory or the user's home folder does not exist.
-
-    A container may run as a user without an account.
-    """
-    try:
-        Path.cwd()
-        Path.home()
-    except FileNotFoundError:
-        raise UsageError("the working directory has been removed: go to one that exists") from None
-    except RuntimeError:
-        raise UsageError(
-            f"user {os.getuid()} has no home folder: set HOME to a folder that it can write to"
-        ) from None
-
-
-def trial_dir() -> Path:
-    """The folder of the trial that this process trains; it is kept with the trial.
-
-    Outside of a trial it is the working directory, so that the same code runs by hand.
-    """
-    folder = Path(os.environ.get(TRIAL_DIR) or Path.cwd())
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def start_dir() -> Path:
-    """The directory where the search was started; outside of a trial the working directory.
-
-    On another node of a cluster it is the copy of that directory.
-    """
-    return Path(os.environ.get(START_DIR) or Path.cwd())
-
-
-def find_state_folder() -> Path:
-    """The folder for state that outlives a process (XDG_STATE_HOME)."""
-    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "tuner"
 
 
 def find_default_storage() -> str:

@@ -6,7 +6,9 @@ import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import get_args
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -17,6 +19,7 @@ from fresh import ran
 from tuner.cli import main as command_line
 from tuner.cli.main import cli
 from tuner.cli.options import Section
+from tuner.errors import UsageError
 from tuner.experiment.results import listing
 
 COMMANDS = list(cli.commands)
@@ -151,3 +154,15 @@ def test_stdout_that_lacks_a_letter_shows_its_escape_sequence(here):
     done = subprocess.run(command, capture_output=True, env=environment, text=True)
     assert done.returncode == 0, done.stderr
     assert "\\xe9" in done.stdout
+
+
+def test_missing_directory_or_home_is_refused(snapshot, monkeypatch, tmp_path):
+    command_line.check_here()
+    refused = snapshot.raises(UsageError)
+    with monkeypatch.context() as patched, refused:
+        patched.setattr(Path, "home", Mock(side_effect=RuntimeError))
+        command_line.check_here()
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    with snapshot.raises(UsageError):
+        command_line.check_here()

@@ -8,7 +8,7 @@ import time
 
 from ray import tune
 
-from tuner.places import start_dir, trial_dir
+from tuner.trial.directories import start_dir, trial_dir
 
 
 def train(config):

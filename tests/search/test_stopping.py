@@ -6,12 +6,12 @@ import signal
 import pytest
 from synthetic import Clock, Writer, make_folder
 
-from tuner import process
 from tuner.errors import InterruptedSearchError
 from tuner.experiment.events import FINISH, PATIENCE, SAME_FAILURE, TARGET, TIME_BUDGET, UTILITY
 from tuner.experiment.history import History
 from tuner.experiment.results.results import Results
 from tuner.search.stopping import EarlyEnd, StopRequest, describe_end, estimate_refit_s
+from tuner.signals import catch_signals
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Stop
 from tuner.spec.space.parsing import parse_space
@@ -20,7 +20,7 @@ from tuner.spec.space.parsing import parse_space
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_stop_request_after_a_signal_is_requested(number):
     stop = StopRequest(None)
-    with process.catch_signals(stop.receive_signal):
+    with catch_signals(stop.receive_signal):
         assert not stop.requested
         os.kill(os.getpid(), number)
         assert (stop.requested, stop.signal) == (True, number)
@@ -29,7 +29,7 @@ def test_stop_request_after_a_signal_is_requested(number):
 
 def test_stop_request_keeps_the_first_signal_and_raises_a_second_ctrl_c():
     stop = StopRequest(None)
-    with process.catch_signals(stop.receive_signal):
+    with catch_signals(stop.receive_signal):
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
             os.kill(os.getpid(), number)
         with pytest.raises(KeyboardInterrupt):

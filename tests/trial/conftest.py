@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tuner.places import START_DIR, TRIAL_DIR
+from tuner.trial.directories import START_DIR, TRIAL_DIR
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ import torch
 from ray import tune
 
 import tuner
-from tuner.places import TRIAL_DIR
+from tuner.trial.directories import TRIAL_DIR
 from tuner.trial.script import REPORTS, Script
 
 

@@ -23,9 +23,10 @@ from test_worker import Counter, context
 from tuner.errors import StorageError
 from tuner.experiment.journal import Journal
 from tuner.experiment.remote.objects import Objects
-from tuner.places import ROOT, START_DIR, TRIAL_DIR, start_dir, trial_dir
+from tuner.places import ROOT
 from tuner.trial import torch_compat, trial_process
 from tuner.trial.context import Assignment
+from tuner.trial.directories import START_DIR, TRIAL_DIR, start_dir, trial_dir
 from tuner.trial.failures import Failure
 from tuner.trial.trial_process import (
     BOUND_MIB,

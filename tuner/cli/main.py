@@ -12,14 +12,15 @@ import pkgutil
 import signal
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn, get_args
 
 import click
 
-from tuner import process
 from tuner.cli.options import Command, Section
-from tuner.errors import TunerError
-from tuner.places import check_here
+from tuner.errors import TunerError, UsageError
+from tuner.signals import Interrupted, catch_signals, interrupt
+from tuner.streams import ignore_stderr_errors, wrap_streams
 
 
 class _Sections(click.Group):
@@ -56,6 +57,22 @@ def cli() -> None:
     check_here()
 
 
+def check_here() -> None:
+    """Raise UsageError if the working directory or the user's home folder does not exist.
+
+    A container may run as a user without an account.
+    """
+    try:
+        Path.cwd()
+        Path.home()
+    except FileNotFoundError:
+        raise UsageError("the working directory has been removed: go to one that exists") from None
+    except RuntimeError:
+        raise UsageError(
+            f"user {os.getuid()} has no home folder: set HOME to a folder that it can write to"
+        ) from None
+
+
 def _collect_commands() -> list[Command]:
     """The commands that the modules beside this one declare, in the order of the help."""
     names = [module.name for module in pkgutil.iter_modules(import_module("tuner.cli").__path__)]
@@ -76,10 +93,10 @@ def main() -> NoReturn:
     # torch's threads that wait would take CPU time from other programs, and from each other
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with (
-        process.ignore_stderr_errors(),
-        process.catch_signals(process.interrupt),
+        ignore_stderr_errors(),
+        catch_signals(interrupt),
     ):  # a search takes them over
-        process.wrap_streams()
+        wrap_streams()
         code = _run_command()
     gc.freeze()  # else the exit would first collect garbage in all of Ray and torch, for 0.3 s
     sys.exit(code)
@@ -93,7 +110,7 @@ def _run_command() -> int:
     except (click.exceptions.Abort, KeyboardInterrupt, EOFError) as error:
         click.echo("aborted", err=True)
         cause = error.__cause__ or error  # click turns every interrupt into an Abort
-        code = 128 + (cause.number if isinstance(cause, process.Interrupted) else signal.SIGINT)
+        code = 128 + (cause.number if isinstance(cause, Interrupted) else signal.SIGINT)
     except click.ClickException as error:
         error.show()
         code = error.exit_code

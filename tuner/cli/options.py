@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import click
 
 import tuner
-from tuner.places import LOCAL
+from tuner.cluster import LOCAL
 from tuner.wording import parse_duration
 
 Section = Literal["Search", "Look", "Explain", "Hand over", "Keep", "Cluster"]  # in this order

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner import process
 from tuner.errors import NoUsableTrialError
+from tuner.threads import run_in_thread
 from tuner.wording import clean_text
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def preload_evaluation(spec: ExperimentSpec, *, evaluate: bool) -> Iterator[None
                 load_trainable(spec.trainable)
                 return
 
-    with process.run_in_thread(load):
+    with run_in_thread(load):
         yield
 
 

@@ -11,8 +11,8 @@ import click
 
 from tuner.cli import options
 from tuner.cli.printing import SOME_FAILED, format_json, warn
+from tuner.cluster import LOCAL
 from tuner.errors import UsageError
-from tuner.places import LOCAL
 from tuner.wording import clean_text, format_rows, format_time
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from tuner.cli import options
 from tuner.cli.consent import admit_experiment
 from tuner.cli.printing import choose_exit_code, preload_evaluation, print_outcome, warn
 from tuner.cli.validate import print_plan, resolve
+from tuner.cluster import LOCAL
 from tuner.errors import NameTakenError
-from tuner.places import LOCAL
 
 if TYPE_CHECKING:
     from tuner.experiment.results.results import Results

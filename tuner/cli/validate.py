@@ -11,8 +11,8 @@ import click
 from tuner.cli import options
 from tuner.cli.consent import admit
 from tuner.cli.printing import format_json
+from tuner.cluster import LOCAL
 from tuner.errors import UsageError
-from tuner.places import LOCAL
 from tuner.wording import clean_text
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tuner import process, ray_compat
-from tuner.cluster import access, head, preflight
+from tuner import ray_compat
+from tuner.cluster import LOCAL, access, head, preflight
 from tuner.cluster.local_ray import exit_process, start_local_ray
 from tuner.cluster.nodes import (
     PATIENCE_S,
@@ -34,10 +34,12 @@ from tuner.cluster.nodes import (
     run_on_each,
 )
 from tuner.errors import UsageError, translate_error
-from tuner.places import LOCAL, find_local_folder
+from tuner.places import find_local_folder
+from tuner.signals import defer_signals, raise_interrupts
 from tuner.spec.declaration import load_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
+from tuner.threads import run_in_thread
 from tuner.wording import format_duration
 
 _LOCAL_NODE_S = 20.0
@@ -205,7 +207,7 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
         yield
         return
     with (
-        process.raise_interrupts() as no_more_interrupts,
+        raise_interrupts() as no_more_interrupts,
         ray_compat.drop_prints(),
         ray_compat.silence_logger(ray_compat.TUNE_LOGGER, logging.CRITICAL),
         start_local_ray(spec) if address == LOCAL else _join_cluster(address, spec) as scratch,
@@ -232,7 +234,7 @@ def _join_cluster(address: str, spec: ExperimentSpec | None) -> Iterator[str | N
             )
         with (
             translate_error(UsageError, f"Ray cannot join the cluster at {address}"),
-            process.defer_signals(),
+            defer_signals(),
             ray_compat.keep_signal_handlers(),
         ):
             ray.init(
@@ -240,7 +242,7 @@ def _join_cluster(address: str, spec: ExperimentSpec | None) -> Iterator[str | N
             )
         lost = partial(exit_process, f"the cluster's head at {address} is gone")
         try:
-            with process.run_in_thread(partial(head.watch_head, address, lost)):
+            with run_in_thread(partial(head.watch_head, address, lost)):
                 yield None
         finally:
             ray.shutdown()

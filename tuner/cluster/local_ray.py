@@ -21,13 +21,15 @@ from typing import NoReturn
 
 import psutil
 
-from tuner import process, ray_compat
+from tuner import ray_compat
 from tuner.cluster import access
 from tuner.errors import ExperimentError, describe_error, translate_error
+from tuner.signals import defer_signals
 from tuner.spec import quotas
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plan import count_fitting_trials
 from tuner.spec.validation import Machine
+from tuner.threads import run_in_thread
 from tuner.trial import guard, memory
 from tuner.trial.worker_death import NOTES
 
@@ -82,7 +84,7 @@ def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> N
     with (
         translate_error(ExperimentError, _NOT_STARTED),
         _import_tune(),
-        process.defer_signals(),
+        defer_signals(),
         ray_compat.keep_signal_handlers(),
         ray_compat.skip_services(runtime_env_port, workers=workers),
     ):
@@ -138,7 +140,7 @@ def watch_daemons() -> AbstractContextManager[None]:
     It ends as by a kill, with the exit code of an ExperimentError: nothing that asks Ray would
     return. To be left before Ray is shut down.
     """
-    return process.run_in_thread(_poll_daemons)
+    return run_in_thread(_poll_daemons)
 
 
 @contextmanager

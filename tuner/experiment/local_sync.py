@@ -14,10 +14,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
 
-from tuner import process
 from tuner.errors import StorageError, TunerError, translate_error
 from tuner.experiment.files import sync, sync_tree
 from tuner.experiment.journal import Journal
+from tuner.threads import run_in_thread
 
 OnError = Callable[[TunerError], object]
 
@@ -38,7 +38,7 @@ class LocalSync:
         on_error: called once if the disk fails or the folder is gone. Raises StorageError or
         JournalError if the disk fails at the end.
         """
-        with process.run_in_thread(partial(self._keep_syncing, journal, on_error)):
+        with run_in_thread(partial(self._keep_syncing, journal, on_error)):
             yield
         self.flush(journal)
 

@@ -14,10 +14,10 @@ from threading import Event
 from tensorboard import default, program
 from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
 
-from tuner import process
 from tuner.errors import UsageError
 from tuner.experiment.folder import ExperimentFolder
 from tuner.reporting.tensorboard import find_logdir
+from tuner.threads import run_in_thread
 from tuner.wording import join_names
 
 _log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ def _collect_runs(
     with TemporaryDirectory(prefix="tuner-tensorboard-") as folder, ExitStack() as synced:
         for experiment in experiments:
             add(experiment)
-        with process.run_in_thread(follow):
+        with run_in_thread(follow):
             yield Path(folder)
 
 

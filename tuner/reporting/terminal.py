@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
-from tuner import process
 from tuner.experiment import events
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED, Event
 from tuner.experiment.history import History
@@ -27,6 +26,7 @@ from tuner.reporting.experiment_text import (
     format_gain,
 )
 from tuner.spec.experiment import ExperimentSpec
+from tuner.streams import create_console
 from tuner.wording import clean_text, format_config, format_duration, format_number, shorten
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class Progress(logging.Handler):
 
 def _start_live_view(stream: IO[str], status: Status, clock: Callable[[], float]) -> Live | None:
     """The view in a terminal, started; None elsewhere."""
-    if not stream.isatty() or (console := process.create_console(stream)).is_dumb_terminal:
+    if not stream.isatty() or (console := create_console(stream)).is_dumb_terminal:
         return None
     from rich.live import Live
 
@@ -296,9 +296,7 @@ def format_status(results: Results, *, now: float) -> str:
     """The status of a running search: the live view, failures and controls; 80 columns."""
     history = results.history
     status = Status(history, _apply_controls(results, history))
-    console = process.create_console(
-        sys.stdout, width=_WIDTH, color_system=None, force_terminal=False
-    )
+    console = create_console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(f"{results.name}: {results.status_text}")
         console.print(build_live_view(status, now=now, width=_WIDTH))

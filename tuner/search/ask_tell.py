@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from tuner import errors, process
+from tuner import errors
 from tuner.experiment import events
 from tuner.experiment.control import read_current_document
 from tuner.experiment.files import EXPERIMENT
@@ -32,6 +32,7 @@ from tuner.search.trial_queue import find_last_result
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec, validate
+from tuner.threads import run_in_thread
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure, check_report, clip_message
 
@@ -106,7 +107,7 @@ class AskTell:
             self._held = opening.pop_all()
         self._listening.enter_context(self._opened.steering.receive_requests())
         self._settle()
-        self._watched.enter_context(process.run_in_thread(self._watch))
+        self._watched.enter_context(run_in_thread(self._watch))
         return self
 
     def __exit__(self, *exception: object) -> None:

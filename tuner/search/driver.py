@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any
 
-from tuner import process
 from tuner.errors import ExperimentError, JournalError, TunerError, describe_error
 from tuner.experiment import events
 from tuner.experiment.changes import Lengths
@@ -29,6 +28,7 @@ from tuner.search.trial_queue import TrialQueue, find_last_result, replay, repla
 from tuner.search.warm_start import WarmStart, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec
+from tuner.threads import run_in_thread
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
 
@@ -255,7 +255,7 @@ class Steering:
     @contextmanager
     def receive_requests(self) -> Iterator[None]:
         """Within it requests are read; at its end what is left of them is refused."""
-        with process.run_in_thread(self._poll_requests):
+        with run_in_thread(self._poll_requests):
             yield
         self._read()
         self.answer_requests(refused="the search has ended")

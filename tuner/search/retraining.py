@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tuner.cluster import LOCAL
 from tuner.cluster import connect as cluster
 from tuner.errors import TunerError, UsageError, translate_error
 from tuner.experiment.events import COMPLETED, RUNNING
@@ -36,7 +37,6 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import find_best_report, find_best_value
 from tuner.experiment.storage import find_experiment_folders, find_free_name
 from tuner.experiment.trials import TrialRecord
-from tuner.places import LOCAL
 from tuner.search.resuming import Extension, resolve_trainable
 from tuner.search.run import refuse_changed_data, resume_experiment, run_experiment
 from tuner.search.stopping import estimate_refit_s

@@ -18,7 +18,7 @@ from typing import Any
 from ray import tune
 from ray.tune import ProgressReporter, Stopper, TuneError
 
-from tuner import process, ray_compat
+from tuner import ray_compat
 from tuner.cluster import connect as cluster
 from tuner.cluster.local_ray import add_exit_advice
 from tuner.cluster.nodes import find_shortage
@@ -34,10 +34,12 @@ from tuner.reporting.trackers import Tracker
 from tuner.search.driver import UNBOUNDED, Driver
 from tuner.search.resuming import Retention, build_assignment, remove_leftovers
 from tuner.search.tune_callbacks import Recorder, TuneSearcher, Waiting
+from tuner.signals import catch_signals
 from tuner.spec.command import Command
 from tuner.spec.loading import is_learner, is_rays_class, load_trainable
 from tuner.spec.sections import Resources
 from tuner.spec.validation import ValidatedSpec
+from tuner.streams import ignore_stderr_errors
 from tuner.trial.checkpoints import SaveRules
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.gpus import is_shared
@@ -69,10 +71,10 @@ class TuneRun:
         trackers = [Tracker(name, driver.spec, driver.history) for name in driver.spec.log]
         try:
             with (
-                process.ignore_stderr_errors(),
+                ignore_stderr_errors(),
                 self._sync.keep_synced(driver.journal, stop.fail),
                 cluster.connect(spec=driver.spec),
-                process.catch_signals(stop.receive_signal),
+                catch_signals(stop.receive_signal),
                 self._connect_observers(trackers),
             ):
                 self._run_tune()

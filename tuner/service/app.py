@@ -28,7 +28,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tuner import process
 from tuner.errors import TunerError, UsageError, translate_error
 from tuner.experiment.results.confirmation import show_json
 from tuner.experiment.verbs import VERBS
@@ -44,6 +43,7 @@ from tuner.service.access import (
 )
 from tuner.service.views import describe_experiment
 from tuner.service.watch import Experiments
+from tuner.signals import catch_signals
 
 _WEEK_S = 7 * 24 * 3600
 _BEAT_S = 15.0  # between two signs of life: proxies may close a silent connection
@@ -358,7 +358,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        with process.catch_signals(lambda number, frame: self.handle_exit(number, None)):
+        with catch_signals(lambda number, frame: self.handle_exit(number, None)):
             yield
 
     def handle_exit(self, sig: int, frame: object) -> None:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuner.errors import UsageError
-from tuner.places import find_state_folder
 from tuner.spec.command import read_command
 from tuner.spec.notify import has_variable
 
@@ -80,7 +79,7 @@ class NamedCode:
 
     @property
     def _record(self) -> Path:
-        return find_state_folder() / "code" / sha256(self.identity.encode()).hexdigest()
+        return _find_state_folder() / "code" / sha256(self.identity.encode()).hexdigest()
 
 
 def find_code(spec: Mapping[str, Any]) -> list[NamedCode]:
@@ -250,3 +249,8 @@ def _format_by_value(value: Any) -> str:
         value = value.func
     module = getattr(value, "__module__", None) or "__main__"
     return f"{module}:{getattr(value, '__name__', None) or type(value).__name__}{_MARK}"
+
+
+def _find_state_folder() -> Path:
+    """The folder for state that outlives a process (XDG_STATE_HOME)."""
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "tuner"

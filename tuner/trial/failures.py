@@ -22,7 +22,7 @@ from traceback import extract_tb
 from typing import Any
 
 from tuner.errors import StorageError
-from tuner.places import start_dir
+from tuner.trial.directories import start_dir
 
 STORAGE = "storage"  # the kind of a Failure that is the experiment's and no trial's
 

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from tuner import process, ray_compat
+from tuner import ray_compat
 from tuner.spec import quotas
+from tuner.threads import run_in_thread
 from tuner.trial.failures import Failure
 from tuner.trial.worker_death import write_note
 
@@ -142,7 +143,7 @@ def watch_memory(
     notes: Path, pids: Callable[[], Iterable[int]], memory: Memory | None = None
 ) -> AbstractContextManager[None]:
     """Within it, one of the workers among the processes `pids` is ended when memory gets short."""
-    return process.run_in_thread(partial(_watch, notes, pids, memory or measure_memory))
+    return run_in_thread(partial(_watch, notes, pids, memory or measure_memory))
 
 
 def measure_memory(limit_of: Callable[[], Any] = quotas.find_memory_limit) -> tuple[int, int]:

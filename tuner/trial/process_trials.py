@@ -15,9 +15,9 @@ from ray.tune import Trainable
 
 from tuner import ray_compat
 from tuner.experiment.folder import ExperimentFolder
-from tuner.places import start_dir
 from tuner.spec.command import SEED
 from tuner.trial.context import Assignment
+from tuner.trial.directories import start_dir
 from tuner.trial.failures import Failure, build_exit_failure, format_error, is_last_report
 from tuner.trial.script import Script
 from tuner.trial.trainable import ProcessTrial

@@ -26,7 +26,7 @@ from typing import IO, Any
 
 import psutil
 
-from tuner.places import TRIAL_DIR
+from tuner.trial.directories import TRIAL_DIR
 
 REPORTS = "TUNER_REPORTS"  # in the environment of a script: the socket
 

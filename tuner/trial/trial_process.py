@@ -22,10 +22,11 @@ from tuner.errors import StorageError, translate_error
 from tuner.experiment.files import open_plain
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import is_locked
-from tuner.places import START_DIR, TRIAL_DIR, format_path
-from tuner.process import Lossy
+from tuner.places import format_path
 from tuner.spec.loading import is_learner, load_trainable
+from tuner.streams import Lossy
 from tuner.trial.context import Assignment, TrialContext
+from tuner.trial.directories import START_DIR, TRIAL_DIR
 from tuner.trial.failures import Failure
 from tuner.trial.gpus import claim_gpu, take
 from tuner.trial.guard import Children

@@ -7,7 +7,6 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from synthetic import Writer, make_folder
 
-from tuner import process
 from tuner.errors import NameTakenError, StorageError, UsageError
 from tuner.experiment.events import COMPLETED, TRIAL_ENDED
 from tuner.experiment.folder import ExperimentFolder
@@ -18,6 +17,7 @@ from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results, load_results
 from tuner.experiment.storage import find_experiment, find_experiment_folders, find_free_name
 from tuner.places import ROOT, find_local_folder, find_url
+from tuner.threads import run_in_thread
 
 
 @pytest.fixture(autouse=True)
@@ -215,7 +215,7 @@ def test_remove_and_rename_of_a_driven_experiment_are_refused(snapshot, stored, 
         while not over.wait(0.05):
             held.renew()
 
-    with process.run_in_thread(beat), snapshot.raises(UsageError):
+    with run_in_thread(beat), snapshot.raises(UsageError):
         stored.remove(warn=print)
     with snapshot.raises(UsageError):
         stored.rename("x")

@@ -4,10 +4,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from tuner import process
 from tuner.service.queue.entries import Queue
 from tuner.service.queue.runner import Runner, Terms
 from tuner.service.queue.shares import Room
+from tuner.signals import raise_interrupts
 
 PLAYED = (sys.executable, str(Path(__file__).with_name("played.py")))
 
@@ -16,5 +16,5 @@ if __name__ == "__main__":
     runner = Runner(
         Queue(sys.argv[1]), terms, capacity=lambda gpus: Room(4), notify=partial(print, flush=True)
     )
-    with process.raise_interrupts():
+    with raise_interrupts():
         runner.run()

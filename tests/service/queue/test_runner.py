@@ -14,13 +14,14 @@ from uuid import uuid4
 import pytest
 from synthetic import Writer, make_folder
 
+from tuner.cluster import LOCAL
 from tuner.errors import ExperimentError
 from tuner.experiment.control import read_requests
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.lease import Watch, find_holder, take_lease
 from tuner.experiment.remote.objects import FolderObjects
-from tuner.places import LOCAL, ROOT
+from tuner.places import ROOT
 from tuner.service.queue import runner as runner_module
 from tuner.service.queue.entries import Entry, Queue
 from tuner.service.queue.runner import Runner, Terms

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.places import LOCAL
+from tuner.cluster import LOCAL
 from tuner.service.queue.shares import (
     Amounts,
     Demand,

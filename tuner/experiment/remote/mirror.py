@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 from threading import Event
 from uuid import uuid4
 
-from tuner import process
 from tuner.errors import UsageError
 from tuner.experiment import files
 from tuner.experiment.journal import is_locked
@@ -20,6 +19,7 @@ from tuner.experiment.remote import segments
 from tuner.experiment.remote.lease import Lease, acquire_lease, is_held
 from tuner.experiment.remote.objects import Objects, retry
 from tuner.experiment.remote.sync import RemoteSync
+from tuner.threads import run_in_thread
 
 _log = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class Mirror:
                 except UsageError as error:
                     _log.warning("%s", error)
 
-        with process.run_in_thread(keep_fetching):
+        with run_in_thread(keep_fetching):
             yield
 
     def _fetch_event_files(self) -> None:

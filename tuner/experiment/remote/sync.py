@@ -20,13 +20,13 @@ from queue import SimpleQueue
 from threading import Event
 from typing import TYPE_CHECKING
 
-from tuner import process
 from tuner.errors import JournalError, StorageError, TunerError
 from tuner.experiment.files import JOURNAL, LABELS, is_uploadable
 from tuner.experiment.journal import Journal
 from tuner.experiment.remote.lease import BEAT_S, Lease, LeaseLostError
 from tuner.experiment.remote.objects import PATIENCE_S, retry
 from tuner.experiment.remote.segments import Uploader
+from tuner.threads import run_in_thread
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -92,7 +92,7 @@ class RemoteSync:
             follows = partial(self._repeat, self._sync_once, self._timing.journal_s, notify)
             try:
                 # In two threads, since a beat must not wait for a long upload
-                with process.run_in_thread(beats), process.run_in_thread(follows):
+                with run_in_thread(beats), run_in_thread(follows):
                     yield
             except BaseException:
                 try:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from socket import gethostname
 
+from tuner.cluster import LOCAL
 from tuner.errors import (
     ExperimentError,
     SpecError,
@@ -28,7 +29,7 @@ from tuner.errors import (
     translate_error,
 )
 from tuner.experiment.remote.lease import BEAT_S, Lease, LeaseLostError, Watch
-from tuner.places import LOCAL, is_url
+from tuner.places import is_url
 from tuner.service.queue.entries import COMPLETED, FAILED, Entry, Queue
 from tuner.service.queue.searches import (
     AGAIN,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from tuner.places import LOCAL
+from tuner.cluster import LOCAL
 from tuner.spec.validation import Machine
 from tuner.trial.gpus import VISIBLE
 

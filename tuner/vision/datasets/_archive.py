@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner import process
 from tuner.errors import DataError, describe_error, translate_error
 from tuner.experiment.files import replace_file
+from tuner.streams import create_console
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +69,7 @@ def build_progress_bar() -> Progress:
     """A progress bar on stderr, hidden unless that is a terminal."""
     from rich.progress import Progress
 
-    console = process.create_console(sys.stderr)
+    console = create_console(sys.stderr)
     columns = Progress.get_default_columns()
     return Progress(*columns, console=console, disable=not console.is_terminal)
 
