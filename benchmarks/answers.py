@@ -36,7 +36,7 @@ from PIL import Image
 from benchmarks.photos import labelled_foods, labelled_solar
 from benchmarks.searchers import lcbench
 from tuner.experiment.estimate import beats_default, build_curve
-from tuner.experiment.results.statistics import estimate_interval
+from tuner.experiment.results.accuracy import estimate_interval
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.sections import Objective
 from tuner.spec.space.encoding import Encoding

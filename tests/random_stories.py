@@ -15,8 +15,8 @@ from synthetic import Writer, make_folder, read_document
 
 from tuner.cli.main import cli
 from tuner.errors import TunerError
+from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.statistics import VALIDATION
 
 METRICS = ("val_accuracy", "ms")
 STATUSES = ("completed", "stopped", "interrupted", "failed", None)

@@ -109,8 +109,8 @@ def evaluate(
     If NAME begins with pretrained weights and fits a head, --labels judges the labels of all images
     of its folder by their features.
     """
+    from tuner.experiment.results.accuracy import describe_test
     from tuner.experiment.results.confirmation import choose_model
-    from tuner.experiment.results.statistics import describe_test
     from tuner.vision.export import evaluate as evaluation
 
     export = _find_export(name, storage)
@@ -134,7 +134,7 @@ def evaluate(
 def _write_labels(measured: dict[str, Any], path: str) -> None:
     import pandas as pd
 
-    from tuner.experiment.results.statistics import DOUBTFUL_LABELS
+    from tuner.experiment.results.split_details import DOUBTFUL_LABELS
     from tuner.experiment.results.tables import write_table
 
     if DOUBTFUL_LABELS not in measured:
@@ -147,10 +147,10 @@ def _write_labels(measured: dict[str, Any], path: str) -> None:
 
 
 def _format_metrics(measured: dict[str, Any]) -> str:
-    from tuner.experiment.results.statistics import (
+    from tuner.experiment.results.accuracy import build_test_accuracy
+    from tuner.experiment.results.split_details import (
         CONFUSION,
         DETAILS,
-        build_test_accuracy,
         compute_macro_recall,
         count_doubtful_pairs,
         format_class_recalls,

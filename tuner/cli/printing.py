@@ -41,8 +41,8 @@ def print_outcome(
 
     refit: of its best trial, whose model is then the one that is measured.
     """
+    from tuner.experiment.results.accuracy import describe_test
     from tuner.experiment.results.confirmation import find_confirmation
-    from tuner.experiment.results.statistics import describe_test
     from tuner.reporting.experiment_text import format_summary
 
     if results.is_confirmation and (confirmation := find_confirmation(results)):
@@ -66,7 +66,7 @@ def print_outcome(
 
 def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: bool) -> int:
     """Print the result of a confirmation; returns the exit code."""
-    from tuner.experiment.results.statistics import describe_test
+    from tuner.experiment.results.accuracy import describe_test
     from tuner.reporting.comparison_text import format_confirmation
 
     results = confirmation.results

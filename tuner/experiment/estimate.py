@@ -16,7 +16,7 @@ from itertools import accumulate
 from math import exp, isfinite
 from operator import mul
 
-from tuner.experiment.results.statistics import estimate_interval
+from tuner.experiment.results.accuracy import estimate_interval
 from tuner.spec.sections import Objective
 
 _WIDTH = 2.0  # epochs, in which the weight of a report falls by e

@@ -13,14 +13,10 @@ from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment import events
+from tuner.experiment.results.accuracy import Accuracy, build_test_accuracy, collect_warnings
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.statistics import (
-    Accuracy,
-    build_test_accuracy,
-    collect_warnings,
-    compute_macro_recall,
-)
+from tuner.experiment.results.split_details import compute_macro_recall
 from tuner.experiment.steered import Answer
 from tuner.experiment.storage import resolve_storage
 from tuner.places import format_path

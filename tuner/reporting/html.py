@@ -18,13 +18,13 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from tuner.experiment.files import write_file
+from tuner.experiment.results.accuracy import collect_warnings
 from tuner.experiment.results.comparison import Comparison
-from tuner.experiment.results.statistics import (
+from tuner.experiment.results.split_details import (
     CLASS_HEAD,
     DOUBTFUL_LABELS,
     MISTAKES,
     build_class_table,
-    collect_warnings,
     count_doubtful_pairs,
 )
 from tuner.reporting import comparison_text

@@ -10,16 +10,12 @@ from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment.files import JOURNAL, compute_sha256
+from tuner.experiment.results.accuracy import Accuracy, build_test_accuracy, describe_test
 from tuner.experiment.results.confirmation import describe_best, find_confirmation, find_refit
 from tuner.experiment.results.listing import count_planned_trials
 from tuner.experiment.results.measured_tests import read_best_test
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.statistics import (
-    Accuracy,
-    build_test_accuracy,
-    compute_macro_recall,
-    describe_test,
-)
+from tuner.experiment.results.split_details import compute_macro_recall
 from tuner.reporting.advice import advise, describe_findings
 from tuner.reporting.advice.finding import Finding
 from tuner.reporting.figures.data import FigureData

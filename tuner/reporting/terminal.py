@@ -15,8 +15,8 @@ from tuner.experiment import events
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED, Event
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail
+from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.statistics import VALIDATION
 from tuner.experiment.trials import Best
 from tuner.reporting.experiment_text import (
     format_answer,

@@ -17,7 +17,7 @@ from tuner.experiment.events import build_owner
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, pause_collector
 from tuner.experiment.journal import Journal
-from tuner.experiment.results.statistics import VALIDATION
+from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.experiment.verbs import VERBS

@@ -19,9 +19,9 @@ from tuner.experiment.control import read_current_document
 from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import FORMAT, ExperimentFolder
 from tuner.experiment.journal import Journal
+from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.statistics import VALIDATION
 from tuner.reporting.notifier import build_deliveries
 from tuner.search.resuming import Extension, load_if_finished, resolve_trainable
 from tuner.search.warm_start import build_warm_start

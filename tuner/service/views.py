@@ -21,7 +21,7 @@ from tuner.experiment.results.confirmation import find_refit
 from tuner.experiment.results.measured_tests import read_best_test, read_trial_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import find_best_report
-from tuner.experiment.results.statistics import CLASS_HEAD, MISTAKES, build_class_table
+from tuner.experiment.results.split_details import CLASS_HEAD, MISTAKES, build_class_table
 from tuner.experiment.trials import TrialError, TrialRecord
 from tuner.reporting import comparison_text
 from tuner.reporting.experiment_text import format_dated_change, format_experiment_name

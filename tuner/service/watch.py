@@ -22,6 +22,7 @@ from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder, compute_local_fingerprint
 from tuner.experiment.history import History, pause_collector
 from tuner.experiment.reading import Tail
+from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.listing import (
     Listed,
@@ -30,7 +31,6 @@ from tuner.experiment.results.listing import (
     summarize_experiment,
 )
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.statistics import VALIDATION
 from tuner.experiment.steered import apply_controls
 from tuner.experiment.storage import find_experiment_folders, resolve_storage
 from tuner.places import find_url, format_path

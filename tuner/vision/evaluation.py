@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from tuner.experiment.results.statistics import (
+from tuner.experiment.results.split_details import (
     CONFUSION,
     DOUBTFUL_LABELS,
     DOUBTFUL_SHARE,

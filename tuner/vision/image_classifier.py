@@ -26,7 +26,7 @@ import torch.distributed as dist
 from torch import nn
 
 from tuner.errors import UsageError
-from tuner.experiment.results.statistics import LEARNING_CURVE
+from tuner.experiment.results.split_details import LEARNING_CURVE
 from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.trial.torch_compat import bypass_compiler
 from tuner.vision import transfer

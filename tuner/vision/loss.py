@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tuner.experiment.results.statistics import MOST
+from tuner.experiment.results.split_details import MOST
 from tuner.vision.batches import ImageSet
 from tuner.vision.precision import choose_dtype
 from tuner.vision.settings import ClassifierSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tuner.errors import SpecError
-from tuner.experiment.results.statistics import UNEVEN
+from tuner.experiment.results.split_details import UNEVEN
 from tuner.spec.plan import count_local_gpus
 from tuner.spec.quotas import count_usable_cpus
 from tuner.spec.settings import FaultsError

@@ -6,10 +6,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from stories import search
 
+from tuner.experiment.estimate import build_curve
 from tuner.experiment.results.selection import (
     MODES,
     SCOPES,
-    find_best_epoch,
     find_front,
     hypervolume,
     score,
@@ -69,7 +69,7 @@ def test_score_is_within_the_finite_values(values, mode, scope):
 
 @given(values=st.lists(st.tuples(st.integers(1, 9), NUMBERS)), mode=st.sampled_from(MODES))
 def test_best_epoch_is_the_first_best(values, mode):
-    result = find_best_epoch(values, loss(mode))
+    result = build_curve(values, loss(mode)).epoch
     top = score(values, loss(mode))
     assert (result is None) == (top is None)
     assume(result is not None)

@@ -17,16 +17,12 @@ from typing import Any
 from tuner.errors import NoUsableTrialError, SpecError, TunerError
 from tuner.experiment.events import COMPLETED
 from tuner.experiment.files import CONFIRMED, REFITTED
+from tuner.experiment.results.accuracy import describe_test
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.measured_tests import read_best_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import find_best_report, rank_trials
-from tuner.experiment.results.statistics import (
-    Mean,
-    compute_differences,
-    compute_mean,
-    describe_test,
-)
+from tuner.experiment.results.statistics import Mean, compute_differences, compute_mean
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import GridSettings

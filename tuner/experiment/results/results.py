@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.experiment.changes import describe_changes
-from tuner.experiment.estimate import build_curve
 from tuner.experiment.events import COUNTED, FAILED, RUNNING, format_status
 from tuner.experiment.files import Checkpoint, resolve_path
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import DEFAULT_ID, History, fold, pause_collector
 from tuner.experiment.results import selection
-from tuner.experiment.results.described import Described
-from tuner.experiment.results.selection import compute_points, find_front
-from tuner.experiment.results.statistics import (
+from tuner.experiment.results.accuracy import (
     VALIDATION,
     Accuracy,
     build_accuracy,
     count_candidates,
     estimate_interval,
 )
+from tuner.experiment.results.described import Described
+from tuner.experiment.results.selection import compute_points, find_front
 from tuner.experiment.steered import apply_controls
 from tuner.experiment.storage import find_experiment
 from tuner.experiment.trials import TrialError, TrialRecord, estimate_gain, group_failures
@@ -223,7 +222,7 @@ class Results(Described):
 
     def _find_best_epoch(self, trial: TrialRecord, objective: Objective) -> tuple[int, float]:
         """(best epoch, what it is worth) of a trial. Raises NoUsableTrialError without a value."""
-        curve = build_curve(selection.select_values(trial, objective), objective)
+        curve = selection.find_curve(trial, objective)
         if curve.epoch is None or curve.estimate is None:
             raise NoUsableTrialError(f"trial {trial.trial_id} never reported {objective.metric!r}")
         return curve.epoch, objective.compute_loss(curve.estimate)

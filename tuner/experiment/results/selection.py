@@ -22,7 +22,7 @@ from operator import le, lt
 from typing import get_args
 
 from tuner.errors import UsageError, build_unknown_fault
-from tuner.experiment.estimate import build_curve
+from tuner.experiment.estimate import Curve, build_curve
 from tuner.experiment.events import FAILED
 from tuner.experiment.trials import CheckpointRecord, Report, TrialRecord
 from tuner.spec.sections import Mode, Objective
@@ -51,25 +51,16 @@ def score(
     return fsum(recent) / len(recent)
 
 
-def score_trial(trial: TrialRecord, objective: Objective, *, scope: str = "best") -> float | None:
-    """The number that the trial is compared by; None if it reported no finite value."""
-    return score(trial.list_counted_values(objective), objective, scope=scope)
-
-
 def find_best_value(trial: TrialRecord, objective: Objective) -> float | None:
     """The value that the trial reported at its best epoch; None without one that counts."""
     loss = build_curve(trial.list_counted_values(objective), objective).loss
     return None if loss is None else objective.compute_loss(loss)
 
 
-def find_best_epoch(values: Iterable[tuple[int, float]], objective: Objective) -> int | None:
-    """The best epoch among (epoch, value), oldest first; None without a finite value."""
-    return build_curve(values, objective).epoch
-
-
-def select_values(trial: TrialRecord, objective: Objective) -> list[tuple[int, float]]:
-    """(epoch, value) of the reports within the limits or, if none is, of all."""
-    return trial.list_counted_values(objective) or trial.list_values(objective.metric)
+def find_curve(trial: TrialRecord, objective: Objective) -> Curve:
+    """The curve of the reports within the limits or, if none is, of all."""
+    values = trial.list_counted_values(objective) or trial.list_values(objective.metric)
+    return build_curve(values, objective)
 
 
 def find_improvements(
@@ -88,7 +79,7 @@ def find_best_report(trial: TrialRecord, objective: Objective) -> Report | None:
 
     Of a trial beyond the limits, the report of its best epoch without them.
     """
-    epoch = find_best_epoch(select_values(trial, objective), objective)
+    epoch = find_curve(trial, objective).epoch
     return None if epoch is None else trial.find_report(epoch)
 
 
@@ -97,7 +88,7 @@ def find_best_checkpoint(trial: TrialRecord, objective: Objective) -> Checkpoint
     kept = {record.epoch: record for record in trial.checkpoints}
     if not kept:
         return None
-    epoch = build_curve(select_values(trial, objective), objective).choose_epoch(kept)
+    epoch = find_curve(trial, objective).choose_epoch(kept)
     return kept[max(kept) if epoch is None else epoch]
 
 
@@ -107,7 +98,10 @@ def rank_trials(
     """(score, trial) of usable trials, best first, then by id. Raises UsageError."""
     check("scope", scope, SCOPES)
     usable = [trial for trial in trials if trial.status != FAILED]
-    scores = ((score_trial(trial, objective, scope=scope), trial) for trial in usable)
+    scores = (
+        (score(trial.list_counted_values(objective), objective, scope=scope), trial)
+        for trial in usable
+    )
     return sort_best_first(
         [(value, trial) for value, trial in scores if value is not None], objective
     )
@@ -122,7 +116,7 @@ def sort_best_first(
 
 
 def check(what: str, value: str, choices: Sequence[str]) -> None:
-    """Raise UsageError, with the nearest and all choices, for a value that is not in `known`."""
+    """Raise UsageError, with the nearest and all choices, for a value that is not in `choices`."""
     if value not in choices:
         raise UsageError(str(build_unknown_fault(what, what, value, choices)))
 

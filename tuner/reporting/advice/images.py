@@ -9,13 +9,13 @@ import shlex
 from collections.abc import Iterator
 from math import sqrt
 
-from tuner.experiment.results.statistics import (
+from tuner.experiment.results.accuracy import build_test_accuracy
+from tuner.experiment.results.split_details import (
     LEARNING_CURVE,
-    build_test_accuracy,
     compute_macro_recall,
     count_doubtful_pairs,
-    wilson,
 )
+from tuner.experiment.results.statistics import wilson
 from tuner.reporting.advice.finding import Finding, format_share
 from tuner.reporting.advice.record import SearchRecord
 from tuner.spec.declaration import load_declaration

@@ -9,12 +9,9 @@ from math import ceil, sqrt
 import numpy as np
 
 from tuner.experiment.events import COMPLETED
+from tuner.experiment.results.accuracy import build_accuracy
 from tuner.experiment.results.confirmation import drop_seed
-from tuner.experiment.results.statistics import (
-    build_accuracy,
-    compute_differences,
-    compute_mean,
-)
+from tuner.experiment.results.statistics import compute_differences, compute_mean
 from tuner.reporting.advice.effects import estimate_effects
 from tuner.reporting.advice.finding import Finding
 from tuner.reporting.advice.record import SearchRecord

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from tuner.experiment.events import FAILED
 from tuner.experiment.history import History
+from tuner.experiment.results.accuracy import VALIDATION, Accuracy
 from tuner.experiment.results.confirmation import Confirmation, find_confirmation, find_refit
 from tuner.experiment.results.measured_tests import read_best_test
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.statistics import VALIDATION, Accuracy
 from tuner.experiment.trials import OF_CONFIGS, TrialRecord
 from tuner.reporting.experiment_text import format_experiment_name
 from tuner.spec.declaration import load_declaration

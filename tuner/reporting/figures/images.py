@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tuner.experiment.results.statistics import read_confusion
+from tuner.experiment.results.split_details import read_confusion
 from tuner.reporting.figures.figure import Drawing, build_plot, build_plot_axis, escape_text
 from tuner.wording import shorten
 

@@ -11,7 +11,7 @@ from typing import Any
 from tuner.errors import CheckpointError, DataError, UsageError, translate_error
 from tuner.experiment.results.measured_tests import read_test, record_test
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.statistics import DETAILS, LEARNING_CURVE
+from tuner.experiment.results.split_details import DETAILS, LEARNING_CURVE
 from tuner.spec.experiment import parse_trainable
 from tuner.spec.loading import has_test, import_trainable, is_learner
 from tuner.spec.sections import Refits

@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from tuner.experiment.results.statistics import (
+from tuner.experiment.results.accuracy import (
     Accuracy,
     build_accuracy,
     build_test_accuracy,

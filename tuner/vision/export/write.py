@@ -24,7 +24,7 @@ from tuner.experiment.files import compute_sha256
 from tuner.experiment.results.confirmation import choose_model
 from tuner.experiment.results.measured_tests import read_test
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.statistics import CONFUSION
+from tuner.experiment.results.split_details import CONFUSION
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.settings import parse
 from tuner.spec.space.spaces import merge_config
