@@ -14,7 +14,8 @@ import ray
 from tuner import ray_compat
 from tuner.cluster import access
 from tuner.cluster import connect as cluster
-from tuner.cluster.nodes import Node, Reply
+from tuner.cluster.nodes import Node
+from tuner.cluster.tasks import Reply
 from tuner.errors import ExperimentError, UsageError
 from tuner.spec import quotas
 from tuner.spec.experiment import build_spec

@@ -13,7 +13,8 @@ import photos
 import pytest
 
 from tuner.cluster import preflight
-from tuner.cluster.nodes import Node, Reply
+from tuner.cluster.nodes import Node
+from tuner.cluster.tasks import Reply
 from tuner.errors import DataError, UsageError
 from tuner.experiment.storage import MISSING, write_marker
 from tuner.spec.validation import validate

@@ -13,8 +13,10 @@ from contextlib import redirect_stderr
 from dataclasses import replace
 
 from tuner.cluster import connect as cluster
-from tuner.cluster import nodes, preflight
-from tuner.cluster.nodes import list_nodes, run_on_each
+from tuner.cluster import preflight
+from tuner.cluster.capacity import Room
+from tuner.cluster.nodes import list_nodes
+from tuner.cluster.tasks import run_on_each
 from tuner.spec.sections import Resources
 from tuner.vision.datasets._dataset import resolve_data_folder
 from tuner.vision.datasets.cifar10 import ARCHIVE, OFFICIAL, load
@@ -34,7 +36,7 @@ def main(head, fields, joining):
         there = list_nodes()
         with redirect_stderr(sys.stdout):
             preflight.distribute_data(there, need, driver=cluster.find_driver())
-        room = nodes.Room(
+        room = Room(
             Resources(),
             nodes=list_nodes,
             on_join=lambda new, others: preflight.send_to_new(new, others, need),

@@ -7,7 +7,8 @@ import psutil
 import pytest
 
 from tuner.cluster import access
-from tuner.cluster.nodes import Node, Reply
+from tuner.cluster.nodes import Node
+from tuner.cluster.tasks import Reply
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.storage import MISSING, write_marker
 from tuner.reporting.doctor import Examined, Finding, check_nodes, check_setup, examine_node

@@ -18,21 +18,11 @@ from typing import Any
 
 from tuner import ray_compat
 from tuner.cluster import LOCAL, access, head, preflight
+from tuner.cluster.autoscaler import PATIENCE_S, has_autoscaler, request_resources
+from tuner.cluster.capacity import POLL_S, Room, compute_capacity, describe_fit, describe_misfit
 from tuner.cluster.local_ray import exit_process, start_local_ray
-from tuner.cluster.nodes import (
-    PATIENCE_S,
-    POLL_S,
-    Node,
-    Room,
-    build_node_task,
-    compute_capacity,
-    describe_fit,
-    describe_misfit,
-    has_autoscaler,
-    list_nodes,
-    request_resources,
-    run_on_each,
-)
+from tuner.cluster.nodes import Node, list_nodes
+from tuner.cluster.tasks import build_node_task, run_on_each
 from tuner.errors import UsageError, translate_error
 from tuner.places import find_local_folder
 from tuner.signals import defer_signals, raise_interrupts

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from tuner.cluster.nodes import Node, RunOnEach, build_node_task, run_on_each
+from tuner.cluster.nodes import Node
+from tuner.cluster.tasks import RunOnEach, build_node_task, run_on_each
 from tuner.errors import DataError, UsageError
 from tuner.experiment.storage import find_sharing_fault, write_marker
 from tuner.places import is_url

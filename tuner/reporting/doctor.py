@@ -21,7 +21,8 @@ import psutil
 from tuner import ray_compat
 from tuner.cluster import access
 from tuner.cluster.connect import connect
-from tuner.cluster.nodes import Node, Reply, RunOnEach, list_nodes, run_on_each
+from tuner.cluster.nodes import Node, list_nodes
+from tuner.cluster.tasks import Reply, RunOnEach, run_on_each
 from tuner.errors import UsageError
 from tuner.experiment.storage import find_existing_parent, find_sharing_fault, write_marker
 from tuner.places import find_default_storage, is_url

@@ -20,8 +20,8 @@ from ray.tune import ProgressReporter, Stopper, TuneError
 
 from tuner import ray_compat
 from tuner.cluster import connect as cluster
+from tuner.cluster.capacity import find_shortage
 from tuner.cluster.local_ray import add_exit_advice
-from tuner.cluster.nodes import find_shortage
 from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
 from tuner.experiment.folder import ExperimentFolder, Sync
