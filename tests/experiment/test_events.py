@@ -1,11 +1,10 @@
 import math
-import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.experiment.events import build_owner, find_fault, format_owner
+from tuner.experiment.events import find_fault
 
 WHEN = {"time": 1.0}
 OF_TRIAL = WHEN | {"trial_id": "00001"}
@@ -103,11 +102,3 @@ def test_fault_of_never_raises(good, changes):
     fault = find_fault(good | changes)
     needed = ["error"] if changes.get("status") == "failed" else []
     assert fault is None or any(f"`{field}`" in fault for field in [*changes, *needed])
-
-
-def test_owner_in_words_of_a_dead_process():
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    for pid in (dead.pid, 10**30):
-        words = format_owner(build_owner() | {"pid": pid})
-        assert words == format_owner(None) == "another driver that has just started"

@@ -12,15 +12,10 @@ from hypothesis import strategies as st
 from synthetic import OWNER
 
 from tuner.errors import JournalError, JournalLostError, UsageError
-from tuner.experiment.events import (
-    EXPERIMENT_ENDED,
-    EXPERIMENT_STARTED,
-    RESULT,
-    TRIAL_STARTED,
-    build_owner,
-)
+from tuner.experiment.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.journal import Journal, is_locked, start_clock
+from tuner.experiment.owner import build_owner
 from tuner.experiment.reading import read
 
 

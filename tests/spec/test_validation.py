@@ -8,8 +8,8 @@ from fresh import ran
 from ray import tune
 
 from tuner.errors import SpecError
-from tuner.experiment.events import build_owner
 from tuner.experiment.journal import Journal
+from tuner.experiment.owner import build_owner
 from tuner.experiment.reading import LONGEST
 from tuner.spec.experiment import build_spec
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS

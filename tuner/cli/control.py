@@ -57,8 +57,8 @@ def control(
     import socket
 
     from tuner.experiment.control import send_request
-    from tuner.experiment.events import find_user_name
     from tuner.experiment.folder import ExperimentFolder
+    from tuner.experiment.owner import find_user_name
     from tuner.experiment.storage import find_experiment
     from tuner.reporting.experiment_text import format_control
 

@@ -47,7 +47,7 @@ def add(user: str | None, trust: bool, **flags: Any) -> None:
     directory. With an --address other than local, nothing is checked against this machine.
     """
     from tuner.cli.validate import resolve
-    from tuner.experiment.events import find_user_name
+    from tuner.experiment.owner import find_user_name
     from tuner.service.queue.entries import build_entry
 
     waiting = _queue(flags["storage"])

@@ -5,16 +5,8 @@ The `owner` of a start is the process that drives the experiment: {host, pid, st
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 import sys
-import time
-from collections.abc import Mapping
-from contextlib import suppress
-from datetime import datetime
 from functools import cache
-from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -22,7 +14,6 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from typing_extensions import TypedDict  # pydantic needs it below Python 3.12
 
 from tuner.spec.plain_values import CONFIG_LEVELS
-from tuner.wording import clean_text
 
 EXPERIMENT_STARTED = "experiment_started"
 TRIAL_STARTED = "trial_started"
@@ -218,43 +209,3 @@ _KINDS: dict[str, type] = {
     CONTROL: _Control,
     EXPERIMENT_ENDED: _ExperimentEnded,
 }
-
-
-def build_owner() -> dict[str, Any]:
-    """The `owner` of an experiment_started event: this process, as of now."""
-    return {"host": socket.gethostname(), "pid": os.getpid(), "started": round(time.time(), 6)}
-
-
-def find_user_name() -> str | None:
-    """The user's name; None if the system does not know it, as in a container."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return None
-
-
-def read_namespace_id() -> str:
-    """An id of the boot and process namespace, or "" if unknown."""
-    with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
-    return ""
-
-
-def format_owner(owner: Mapping[str, Any] | None) -> str:
-    """The driver that holds a journal with this last `owner`, or None."""
-    if owner is None or (owner["host"] == socket.gethostname() and not is_alive(owner["pid"])):
-        return "another driver that has just started"  # and has not signed the journal yet
-    since = datetime.fromtimestamp(owner["started"]).astimezone().isoformat(" ", "seconds")
-    return f"another driver: pid {owner['pid']} on {clean_text(owner['host'])}, since {since}"
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process of that number exists on this machine."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -19,14 +19,9 @@ from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 
 from tuner.errors import JournalError, JournalLostError, UsageError, translate_error
-from tuner.experiment.events import (
-    EXPERIMENT_ENDED,
-    EXPERIMENT_STARTED,
-    Event,
-    find_fault,
-    format_owner,
-)
+from tuner.experiment.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, Event, find_fault
 from tuner.experiment.files import JOURNAL, open_plain, sync
+from tuner.experiment.owner import format_owner
 from tuner.experiment.reading import LONGEST, Lines, Order, decode, open_journal, read
 from tuner.wording import find_program
 

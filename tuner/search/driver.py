@@ -13,10 +13,10 @@ from tuner.errors import ExperimentError, JournalError, TunerError, describe_err
 from tuner.experiment import events
 from tuner.experiment.changes import Lengths
 from tuner.experiment.control import Control, Request, read_requests, validate_control
-from tuner.experiment.events import build_owner
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, pause_collector
 from tuner.experiment.journal import Journal
+from tuner.experiment.owner import build_owner
 from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord

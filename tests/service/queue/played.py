@@ -21,9 +21,9 @@ from tuner.experiment.events import (
     RESULT,
     TRIAL_ENDED,
     TRIAL_STARTED,
-    build_owner,
 )
 from tuner.experiment.journal import Journal
+from tuner.experiment.owner import build_owner
 
 
 def option(name):

@@ -17,7 +17,8 @@ from typing import Any
 from uuid import uuid4
 
 from tuner.errors import ExperimentError, UsageError
-from tuner.experiment.events import build_owner, format_owner, is_alive, is_owner, read_namespace_id
+from tuner.experiment.events import is_owner
+from tuner.experiment.owner import build_owner, format_owner, is_alive, read_namespace_id
 from tuner.experiment.remote.objects import Objects
 
 BEAT_S = 3.0
@@ -37,7 +38,7 @@ class LeaseLostError(ExperimentError):
 class Holder:
     """The newest generation, its owner, and the bytes of the journal that it began with.
 
-    processes: `events.read_namespace_id` of its machine.
+    processes: `owner.read_namespace_id` of its machine.
     """
 
     generation: int
