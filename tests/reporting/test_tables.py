@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.experiment.results.listing import Listed, build_trial_rows
+from tuner.experiment.results.listing import Listed
+from tuner.experiment.results.trial_rows import build_trial_rows
 from tuner.reporting.doctor import Finding
 from tuner.reporting.tables import format_experiments, format_findings, format_trial, format_trials
 

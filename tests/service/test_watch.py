@@ -10,12 +10,9 @@ from synthetic import Clock, Writer, ended, make_folder
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.described import Labels
-from tuner.experiment.results.listing import (
-    build_trial_rows,
-    list_experiments,
-    summarize_experiment,
-)
+from tuner.experiment.results.listing import list_experiments, summarize_experiment
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.trial_rows import build_trial_rows
 from tuner.service import watch
 from tuner.service.watch import Experiments, Followed, UnknownNameError
 

@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 @options.storage_and_json
 def ls(columns: str | None, storage: str | None, as_json: bool, **chosen: Any) -> None:
     """List the experiments in the storage, oldest first."""
-    from tuner.experiment.results import listing
+    from tuner.experiment.results.listing import find, list_experiments
+    from tuner.experiment.results.rows import check_names
     from tuner.reporting.tables import format_experiments
 
-    listed = listing.list_experiments(storage)
+    listed = list_experiments(storage)
     names = columns.split(",") if columns else None
-    listing.check_names(names or [], [experiment.build_row() for experiment in listed])
-    matches = listing.find(listed, **chosen)
+    check_names(names or [], [experiment.build_row() for experiment in listed])
+    matches = find(listed, **chosen)
     if as_json:
         click.echo(format_json([experiment.as_dict() for experiment in matches]))
     elif listed and not matches:
@@ -135,7 +136,11 @@ def trials(results: Results, trial_id: str | None, as_json: bool, **chosen: Any)
     EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
     trial_id, status, epochs, epoch, time and error.
     """
-    from tuner.experiment.results.listing import build_trial_rows, describe_trial, select_trial_rows
+    from tuner.experiment.results.trial_rows import (
+        build_trial_rows,
+        describe_trial,
+        select_trial_rows,
+    )
     from tuner.reporting.tables import format_trial, format_trials
 
     if trial_id is not None:

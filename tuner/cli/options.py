@@ -84,7 +84,7 @@ def count(
 
 
 def where(example: str) -> Callable[[Any], Any]:
-    """An option for an expression that chooses rows, as `listing.select_rows` reads it."""
+    """An option for an expression that chooses rows, as `rows.select_rows` reads it."""
     return click.option(
         "--where", metavar="EXPR", help=f"Show only those for which EXPR holds: {example}."
     )

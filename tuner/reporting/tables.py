@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tuner.experiment.events import ENDED, format_status
-from tuner.experiment.results.listing import build_trial_row
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.trial_rows import build_trial_row
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.plain_values import find_value, flatten
 from tuner.spec.sections import Objective

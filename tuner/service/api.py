@@ -32,9 +32,10 @@ from tuner.experiment.files import open_plain, resolve_path
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results import listing
 from tuner.experiment.results.confirmation import describe_best, show_json
-from tuner.experiment.results.listing import describe_trial, select_rows, select_trial_rows
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.rows import select_rows
 from tuner.experiment.results.selection import check
+from tuner.experiment.results.trial_rows import describe_trial, select_trial_rows
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.experiment_text import format_control, format_dated_request
 from tuner.reporting.figures import Section, draw_section

@@ -24,13 +24,9 @@ from tuner.experiment.history import History, pause_collector
 from tuner.experiment.reading import Tail
 from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.results.described import Described
-from tuner.experiment.results.listing import (
-    Listed,
-    build_trial_row,
-    sort_oldest_first,
-    summarize_experiment,
-)
+from tuner.experiment.results.listing import Listed, sort_oldest_first, summarize_experiment
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.trial_rows import build_trial_row
 from tuner.experiment.steered import apply_controls
 from tuner.experiment.storage import find_experiment_folders, resolve_storage
 from tuner.places import find_url, format_path

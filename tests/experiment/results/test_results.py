@@ -4,8 +4,8 @@ import pytest
 from synthetic import START, Writer, ended, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
-from tuner.experiment.results.listing import build_trial_rows, select_trial_rows
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.trial_rows import build_trial_rows, select_trial_rows
 from tuner.reporting.experiment_text import format_summary
 from tuner.reporting.tables import format_trials
 
