@@ -16,7 +16,7 @@ from tuner.cluster import preflight
 from tuner.cluster.nodes import Node
 from tuner.cluster.tasks import Reply
 from tuner.errors import DataError, UsageError
-from tuner.experiment.storage import MISSING, write_marker
+from tuner.experiment.shared_storage import MISSING, write_marker
 from tuner.spec.validation import validate
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.declaration import NeededData

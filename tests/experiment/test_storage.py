@@ -1,19 +1,8 @@
-import os
-from uuid import uuid4
-
 from synthetic import make_folder
 
 from tuner.errors import UsageError
 from tuner.experiment.files import EXPERIMENT
-from tuner.experiment.remote.objects import Objects
-from tuner.experiment.storage import (
-    MISSING,
-    find_experiment,
-    find_experiment_folders,
-    find_free_name,
-    find_sharing_fault,
-    write_marker,
-)
+from tuner.experiment.storage import find_experiment, find_experiment_folders, find_free_name
 
 
 def test_find_experiment_by_name_or_folder(tmp_path, monkeypatch):
@@ -45,23 +34,3 @@ def test_experiment_folders_and_free_name_look_at_what_is_there(tmp_path):
     assert find_free_name("digits", tmp_path / "none") == "digits"
     (tmp_path / "digits-2").symlink_to("nowhere")
     assert find_free_name("digits", tmp_path) == "digits-3"
-
-
-def test_why_not_shared_answers_a_marker(tmp_path):
-    with write_marker(tmp_path / "yet" / "to be made") as token:
-        assert os.path.dirname(token) == str(tmp_path)
-        assert find_sharing_fault(token) == ""
-        assert len(os.listdir(token)) == 2
-    assert find_sharing_fault(token) == MISSING
-
-
-def test_why_not_shared_in_an_object_store():
-    url = f"memory://{uuid4().hex}/runs"
-    with write_marker(url) as token:
-        assert token.startswith(f"{url}/.tuner-shared-")
-        assert find_sharing_fault(token) == ""
-        assert len(Objects(token).list_names()) == 2
-        Objects(token).write("driver", b"another")
-        assert find_sharing_fault(token) == MISSING
-    assert Objects(url).list_names() == []
-    assert find_sharing_fault(token).startswith(f"{MISSING}: ")

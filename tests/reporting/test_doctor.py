@@ -10,7 +10,7 @@ from tuner.cluster import access
 from tuner.cluster.nodes import Node
 from tuner.cluster.tasks import Reply
 from tuner.experiment.remote.objects import Objects
-from tuner.experiment.storage import MISSING, write_marker
+from tuner.experiment.shared_storage import MISSING, write_marker
 from tuner.reporting.doctor import Examined, Finding, check_nodes, check_setup, examine_node
 from tuner.trial import memory
 

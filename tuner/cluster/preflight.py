@@ -15,7 +15,7 @@ from typing import Any
 from tuner.cluster.nodes import Node
 from tuner.cluster.tasks import RunOnEach, build_node_task, run_on_each
 from tuner.errors import DataError, UsageError
-from tuner.experiment.storage import find_sharing_fault, write_marker
+from tuner.experiment.shared_storage import find_sharing_fault, write_marker
 from tuner.places import is_url
 from tuner.spec.code import is_by_value
 from tuner.spec.declaration import NodeData

@@ -24,7 +24,7 @@ from tuner.cluster.connect import connect
 from tuner.cluster.nodes import Node, list_nodes
 from tuner.cluster.tasks import Reply, RunOnEach, run_on_each
 from tuner.errors import UsageError
-from tuner.experiment.storage import find_existing_parent, find_sharing_fault, write_marker
+from tuner.experiment.shared_storage import find_existing_parent, find_sharing_fault, write_marker
 from tuner.places import find_default_storage, is_url
 from tuner.spec import quotas
 from tuner.trial import memory
