@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tuner.errors import Fault, SpecError
+from tuner.spec.plain_values import find_value
 
 RECORDED = "recorded"  # the validation context in which retired settings are accepted
 SCHEDULERS = ("forecast",)
-COMMANDS = "exec:"  # targets of `notify`
 
 _RULE = "is of an earlier version, so that no trial can go on: begin a new search --from this one"
 
@@ -35,13 +35,15 @@ _TRAINING: dict[str, tuple[str, ...] | None] = {
 
 def find_retired(raw: Mapping[str, Any]) -> Iterator[Fault]:
     """The retired settings of a recorded spec, by which its trials cannot go on."""
-    scheduler = raw.get("scheduler")
-    name = scheduler.get("name") if isinstance(scheduler, Mapping) else None
+    name = find_value(raw, "scheduler.name")
     if name in SCHEDULERS:
         yield Fault("scheduler.name", _RULE, name)
     if not str(raw.get("trainable")).startswith("tuner."):
         return
-    for section, values in _list_sections(raw):
+    for section in ("training", "search.space"):
+        values = find_value(raw, section)
+        if not isinstance(values, Mapping):
+            continue
         for key, gone in _TRAINING.items():
             if key in values and (gone is None or values[key] in gone):
                 yield Fault(f"{section}.{key}", _RULE, values[key])
@@ -51,12 +53,3 @@ def refuse_retired(raw: Mapping[str, Any], source: str) -> None:
     """Raise SpecError for a recorded spec with retired settings."""
     if faults := list(find_retired(raw)):
         raise SpecError(faults, source)
-
-
-def _list_sections(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The constants and the space, each with its key."""
-    search = raw.get("search")
-    space = search.get("space") if isinstance(search, Mapping) else None
-    for section, values in (("training", raw.get("training")), ("search.space", space)):
-        if isinstance(values, Mapping):
-            yield section, values

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
-from tuner.errors import Fault
-from tuner.spec.settings import FaultsError, Settings, parse_names
+from tuner.spec.plain_values import is_number
+from tuner.spec.settings import Settings, bad_value, parse_names
 
 # Each is reported, of both splits, where the setting `metrics` names it
 OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
@@ -29,8 +29,7 @@ def _parse_numbers(raw: object) -> tuple[float, ...] | None:
     """The numbers of a list without negative ones, or None."""
     if not isinstance(raw, list | tuple) or not raw:
         return None
-    sound = all(isinstance(n, int | float) and not isinstance(n, bool) for n in raw)
-    return tuple(raw) if sound and all(0 <= n < math.inf for n in raw) else None
+    return tuple(raw) if all(is_number(n) and 0 <= n < math.inf for n in raw) else None
 
 
 def _parse_lr_steps(raw: object) -> object:
@@ -38,7 +37,7 @@ def _parse_lr_steps(raw: object) -> object:
         return None
     steps = _parse_numbers([raw] if isinstance(raw, int | float) else raw)
     if not steps or steps[0] == 0 or any(later <= earlier for earlier, later in pairwise(steps)):
-        raise FaultsError(Fault("", "must be epochs above 0, each above the one before it", raw))
+        raise bad_value("must be epochs above 0, each above the one before it", raw)
     return steps
 
 
@@ -47,8 +46,7 @@ def _parse_class_weights(raw: object) -> object:
         return raw
     weights = _parse_numbers(raw)
     if not weights or not any(weights):
-        rule = "must be 'balanced' or a list of numbers, none below 0 and not all 0"
-        raise FaultsError(Fault("", rule, raw))
+        raise bad_value("must be 'balanced' or a list of numbers, none below 0 and not all 0", raw)
     return weights
 
 

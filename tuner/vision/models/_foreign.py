@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import Fault, SpecError, build_unknown_fault
 from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.loading import load_trainable
-from tuner.spec.settings import FaultsError
+from tuner.spec.settings import FaultsError, bad_value
 from tuner.trial.failures import format_error
 from tuner.vision.models._model import IMAGENET, Arguments, ModelInfo, PixelStats
 from tuner.vision.weights import check_file, choose_weights, find_hub_folder, find_timm_files
@@ -45,9 +45,9 @@ def describe_custom_model(path: str) -> ModelInfo:
     """The model that `path` names; imports nothing. Raises FaultsError for an invalid path."""
     module, _, name = path.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
-        raise FaultsError(Fault("", "must be a dotted path, as in 'my_module:MyNet'", path))
+        raise bad_value("must be a dotted path, as in 'my_module:MyNet'", path)
     if is_standard(module):
-        raise FaultsError(Fault("", NOT_STANDARD, path))
+        raise bad_value(NOT_STANDARD, path)
     return ModelInfo(
         partial(_build_custom, path),
         Arguments,
@@ -139,14 +139,14 @@ def describe_library_model(package: str, name: str) -> ModelInfo:
     if spec is None or not spec.submodule_search_locations or spec.origin is None:
         if package != "torchvision" or name not in NETWORKS:
             rule = f"needs a package: {suggest_install(package)}"
-            raise FaultsError(Fault("", rule, f"{package}:{name}"))
+            raise bad_value(rule, f"{package}:{name}")
         library = replace(LIBRARIES[package], build=_build_shipped, fixed=None)
     else:
         library = LIBRARIES[package]
         names = _list_networks(Path(spec.origin).parent / "models")
         if name.partition(".")[0] not in names or (package != "timm" and name not in names):
             fault = build_unknown_fault("", f"network of {package}", name, names)
-            raise FaultsError(Fault("", fault.rule))  # there are hundreds of choices
+            raise bad_value(fault.rule)  # there are hundreds of choices
     return ModelInfo(
         partial(library.build, name),
         Arguments,

@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import DataError, Fault
-from tuner.spec.settings import FaultsError
+from tuner.errors import DataError
+from tuner.spec.settings import bad_value
 from tuner.vision.datasets._dataset import sample_groups
 from tuner.wording import suggest_install
 
@@ -108,11 +108,11 @@ def check_sizes(
     """Raise FaultsError where no classifier can be trained, validated and tested on these."""
     if len(classes) < 2:
         rule = f"must have at least two classes, and has {', '.join(classes) or 'none'}"
-        raise fault(rule, location)
+        raise bad_value(rule, location)
     train = counts["train"]
     bare = [name for name, count in zip(classes, train, strict=True) if not count]
     if bare:
-        raise fault(
+        raise bad_value(
             f"must have training images of every class; without: {', '.join(bare)}", location
         )
     missing = [name for name in SPLITS if not sum(counts.get(name, ()))]
@@ -121,7 +121,7 @@ def check_sizes(
         what = f"{len(classes)} classes"
         if missing:
             what += f" and the {' and '.join(missing)} split that are taken from them"
-        raise fault(
+        raise bad_value(
             f"must have at least {least} training images for {what}, has {sum(train)}", location
         )
 
@@ -181,16 +181,11 @@ def sample_positions(count: int) -> range:
     return range(0, count, max(1, count // _SAMPLE))
 
 
-def fault(rule: str, value: object = None, choices: tuple[str, ...] = ()) -> FaultsError:
-    """The error for a location that cannot work; the caller adds the key."""
-    return FaultsError(Fault("", rule, value, choices))
-
-
 def check_package(package: str, extra: str, value: str) -> None:
     """Raise FaultsError with what to install if `package` is missing."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:  # a folder of that name is no package
-        raise fault(f"needs a package: {suggest_install(extra)}", value)
+        raise bad_value(f"needs a package: {suggest_install(extra)}", value)
 
 
 def count_channels(image: Any) -> int:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import TunerError, describe_error, translate_error
 from tuner.spec.loading import load_trainable
-from tuner.spec.settings import FaultsError
+from tuner.spec.settings import FaultsError, bad_value
 from tuner.vision.sources._images import (
     SPLITS,
     Images,
@@ -30,7 +30,6 @@ from tuner.vision.sources._images import (
     check_sizes,
     count_channels,
     count_images,
-    fault,
     measure_shorter_side,
     parse_split,
     sample_positions,
@@ -59,9 +58,9 @@ def import_loader(path: str) -> Any:
     except FaultsError:
         raise
     except Exception as error:  # the user's module may raise any type
-        raise fault(f"cannot be imported ({type(error).__name__}: {error})", path) from error
+        raise bad_value(f"cannot be imported ({type(error).__name__}: {error})", path) from error
     if not callable(loader):
-        raise fault("must be a function that returns the images", path)
+        raise bad_value("must be a function that returns the images", path)
     return loader
 
 
@@ -74,7 +73,7 @@ def find(path: str, folder: Path) -> Images:
     except (TunerError, FaultsError):
         raise
     except Exception as error:  # the user's code may raise any type
-        raise fault(f"raised {type(error).__name__}: {describe_error(error)}", path) from error
+        raise bad_value(f"raised {type(error).__name__}: {describe_error(error)}", path) from error
 
 
 SOURCE = Source("my_module:load", find, import_loader)
@@ -86,7 +85,7 @@ def parse_parts(returned: Any, location: str) -> dict[str, Part]:
         splits = [parse_split(str(key)) for key in returned]
         if None in splits or len(set(splits)) < len(splits):
             keys = ", ".join(map(str, returned))
-            raise fault(f"must map train, val and test, got {keys}", location)
+            raise bad_value(f"must map train, val and test, got {keys}", location)
         values = zip(splits, returned.values(), strict=True)
         return {str(split): _parse_part(value, location) for split, value in values}
     if isinstance(returned, tuple) and len(returned) == 3:
@@ -103,7 +102,7 @@ def build_images(
     ordered = [(split, parts[split]) for split in SPLITS if split in parts]
     owners = [(part, n) for _, part in ordered for n in range(len(part.labels))]
     if not owners:
-        raise fault("has no images", location)
+        raise bad_value("has no images", location)
     labels = [label for _, part in ordered for label in part.labels]
     classes, labels_N = _number_labels(
         labels, next((p.classes for _, p in ordered if p.classes), ())
@@ -116,7 +115,8 @@ def build_images(
         part, number = owners[position]
         return part.read(number)
 
-    with translate_error(lambda rule: fault(rule, location), "has an image that cannot be read"):
+    what = "has an image that cannot be read"
+    with translate_error(lambda rule: bad_value(rule, location), what):
         first = read(0)
         channels = count_channels(first)
         own_size = measure_shorter_side(first)
@@ -142,11 +142,11 @@ def _parse_part(value: Any, location: str) -> Part:
     if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "__len__"):
         images, labels = value
         if len(images) != len(labels):
-            raise fault(f"has {len(images)} images and {len(labels)} labels", location)
+            raise bad_value(f"has {len(images)} images and {len(labels)} labels", location)
         return Part(images.__getitem__, _convert_labels(labels, location))
     if callable(getattr(value, "__getitem__", None)) and callable(getattr(value, "__len__", None)):
         return _read_dataset(value, location)
-    raise fault(_FORMS, location, (type(value).__name__,))
+    raise bad_value(_FORMS, location, (type(value).__name__,))
 
 
 def _read_dataset(dataset: Any, location: str) -> Part:
@@ -171,7 +171,7 @@ def _read_dataset(dataset: Any, location: str) -> Part:
 def _read_item(dataset: Any, number: int, location: str) -> tuple[Any, Any]:
     item = dataset[number]
     if not isinstance(item, tuple | list) or len(item) != 2:
-        raise fault("its items must be (image, label)", location, (type(item).__name__,))
+        raise bad_value("its items must be (image, label)", location, (type(item).__name__,))
     return item[0], item[1]
 
 
@@ -187,7 +187,7 @@ def _convert_labels(labels: Any, location: str) -> list[Any]:
     for label in plain:
         if not isinstance(label, int | float | str | bytes) or label != label:
             shown = repr(label) if isinstance(label, float | None) else type(label).__name__
-            raise fault(
+            raise bad_value(
                 f"must have a number or a name as label of each image, got {shown}", location
             )
     return plain
@@ -210,7 +210,7 @@ def _split_part(part: Part, splits: Any, location: str) -> dict[str, Part]:
     """`part` divided by the split of each image."""
     named = [parse_split(str(name)) for name in splits]
     if len(named) != len(part.labels) or None in named:
-        raise fault("its splits must name train, val or test for each image", location)
+        raise bad_value("its splits must name train, val or test for each image", location)
 
     def select(positions: Sequence[int]) -> Part:
         labels = [part.labels[position] for position in positions]

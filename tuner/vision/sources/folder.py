@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.errors import suggest_similar, translate_error
+from tuner.spec.settings import bad_value
 from tuner.vision.sources._images import (
     LARGEST_SIZE,
     SPLITS,
@@ -30,7 +31,6 @@ from tuner.vision.sources._images import (
     Source,
     check_sizes,
     count_images,
-    fault,
     measure_shorter_side,
     parse_split,
     sample_positions,
@@ -71,7 +71,7 @@ def find(location: str, folder: Path) -> Images:
     classes = tuple(sorted({file.label for file in files if file.split == "train"}))
     if strange := sorted({file.label for file in files} - {*classes}):
         rule = f"has classes without a training image: {', '.join(strange)}"
-        raise fault(rule, location, classes)
+        raise bad_value(rule, location, classes)
     images = _build_images(root, files, others, classes, CHANNELS)
     check_sizes(classes, count_images(images.labels_N, images.splits_N, classes), location)
     return images
@@ -81,7 +81,7 @@ def find_all(location: str, classes: tuple[str, ...], channels: int) -> Images:
     """Every image of a folder, or of its `test`, for a model of `classes`. Raises FaultsError."""
     root, files, others = _list(location, lambda root: [("train", _test_folder(root, classes))])
     if not files:
-        raise fault(
+        raise bad_value(
             f"it needs a sub-folder of images for each class: {summarize_names(classes, _KNOWN)}"
         )
     images = _build_images(root, files, others, classes, channels)
@@ -142,12 +142,13 @@ def _list(
     """(the folder at `location`, its images, the number of other files by suffix); FaultsError."""
     root = Path(location).expanduser()
     if root.exists() and not root.is_dir():
-        raise fault("must be a folder, with a sub-folder of images for each class", location)
+        raise bad_value("must be a folder, with a sub-folder of images for each class", location)
     if not root.exists():
         beside = [path.name for path in root.parent.glob("*/")] if root.parent.is_dir() else []
-        raise fault(f"no folder {root.absolute()}{suggest_similar(root.name, beside)}", location)
+        hint = suggest_similar(root.name, beside)
+        raise bad_value(f"no folder {root.absolute()}{hint}", location)
     others: Counter[str] = Counter()
-    with translate_error(lambda rule: fault(rule, location), "cannot be read", of=OSError):
+    with translate_error(lambda rule: bad_value(rule, location), "cannot be read", of=OSError):
         _check_names(root)
         return root, list(_list_files(splits_of(root), others)), others
 
@@ -159,13 +160,13 @@ def _check_names(root: Path) -> None:
         images = sum(entry.name.lower().endswith(SUFFIXES) for entry in _list_entries(root))
         if images:
             count = format_amount(images, "image")
-            raise fault(f"has {count}, and no sub-folder for each class: sort them into such")
+            raise bad_value(f"has {count}, and no sub-folder for each class: sort them into such")
     shown: dict[str, str] = {}
     for name in folders:
         plain = " ".join(name.split())
         if plain in shown:
             rule = f"has two classes that look the same: {shown[plain]!r} and {name!r}"
-            raise fault(rule, str(root))
+            raise bad_value(rule, str(root))
         shown[plain] = name
 
 
@@ -176,12 +177,12 @@ def _test_folder(root: Path, classes: tuple[str, ...]) -> Path:
         tests = [name for name in names if parse_split(name) == "test"]
         if len(tests) != 1:
             rule = "it has splits and not one `test` among them: name the folder to measure"
-            raise fault(rule, choices=tuple(names))
+            raise bad_value(rule, choices=tuple(names))
         root = root / tests[0]
     if strange := [name for name in _list_folders(root) if name not in classes]:
         unknown = summarize_names(strange, _KNOWN)
         known = summarize_names(classes, _KNOWN)
-        raise fault(f"it has classes that the model does not know: {unknown}; it knows {known}")
+        raise bad_value(f"it has classes that the model does not know: {unknown}; it knows {known}")
     return root
 
 
@@ -195,11 +196,11 @@ def _find_splits(root: Path) -> Splits:
         return [("train", root)]  # a class may be called as a split is
     if strange:
         rule = f"has `train` beside what is no split: {', '.join(strange)}"
-        raise fault(rule, str(root), ("train", "val", "test"))
+        raise bad_value(rule, str(root), ("train", "val", "test"))
     if not train:
-        raise fault(f"has no `train` beside {names}", str(root))
+        raise bad_value(f"has no `train` beside {names}", str(root))
     if len({*splits.values()}) < len(splits):
-        raise fault(f"has two folders of one split: {names}", str(root))
+        raise bad_value(f"has two folders of one split: {names}", str(root))
     return [(str(split), root / name) for name, split in splits.items()]
 
 
@@ -211,7 +212,7 @@ def _list_files(splits: Splits, others: Counter[str]) -> Iterator[_File]:
             entries = [*_walk_images(folder / label, others)]
             if not entries:
                 hint = _suggest_conversion(others - before)
-                raise fault(f"class {label!r} has no images{hint}", str(folder), SUFFIXES)
+                raise bad_value(f"class {label!r} has no images{hint}", str(folder), SUFFIXES)
             for entry in entries:
                 state = entry.stat()
                 yield _File(split, label, Path(entry.path), state.st_size, state.st_mtime_ns)

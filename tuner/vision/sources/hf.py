@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import DataError, translate_error
-from tuner.vision.sources._images import Images, Source, check_package, fault, parse_split
+from tuner.spec.settings import bad_value
+from tuner.vision.sources._images import Images, Source, check_package, parse_split
 from tuner.vision.sources._module import Part, build_images
 
 _require = partial(check_package, "datasets", "hf")
@@ -33,7 +34,7 @@ def find(name: str, folder: Path) -> Images:
     splits = dict(loaded) if isinstance(loaded, Mapping) else {"train": loaded}
     known = {parse_split(split): each for split, each in splits.items() if parse_split(split)}
     if "train" not in known:
-        raise fault("must have a split `train`", name, tuple(splits))
+        raise bad_value("must have a split `train`", name, tuple(splits))
     parts = {str(split): _build_part(each, name) for split, each in known.items()}
     prints = [str(getattr(each, "_fingerprint", "")) for each in known.values()]
     return build_images(
@@ -55,7 +56,7 @@ def _build_part(split: Any, name: str) -> Part:
     )
     if image is None or label is None:
         listed = ", ".join(f"{column} ({kind})" for column, kind in kinds.items())
-        raise fault(f"must have a column of Image and one of ClassLabel, has {listed}", name)
+        raise bad_value(f"must have a column of Image and one of ClassLabel, has {listed}", name)
     return Part(
         lambda number: split[number][image], list(split[label]), tuple(split.features[label].names)
     )
