@@ -57,8 +57,7 @@ class Command(str):
     @property
     def names(self) -> list[str]:
         """The placeholders, each once. `{{` and `}}` are braces, and none."""
-        matches = (match for text in self.arguments for match in _BRACES.finditer(text))
-        return list(dict.fromkeys(m[1] for m in matches if m[1] is not None))
+        return _list_placeholders(*self.arguments)
 
     def find_faults(self, names: Collection[str]) -> Iterator[Fault]:
         """What is wrong with the placeholders. names: of the hyperparameters."""
@@ -134,12 +133,17 @@ def _resolve_path(text: str, directory: Path) -> str:
     return f"{option}{equals}{directory / value}" if is_path else text
 
 
+def _list_placeholders(*texts: str) -> list[str]:
+    matches = (match for text in texts for match in _BRACES.finditer(text))
+    return list(dict.fromkeys(m[1] for m in matches if m[1] is not None))
+
+
 def _render_argument(text: str, config: Mapping[str, Any]) -> list[str] | None:
     """What becomes of one argument. None: a placeholder alone whose value is None.
 
     Raises KeyError for a name that the config lacks.
     """
-    names = [match[1] for match in _BRACES.finditer(text) if match[1] is not None]
+    names = _list_placeholders(text)
     values = {name: resolve_value(config, name) for name in names}
     is_alone = len(names) == 1 and text == f"{{{names[0]}}}"
     if is_alone and values[names[0]] is None:

@@ -87,6 +87,14 @@ def bad_value(rule: str, value: object = None, choices: tuple[str, ...] = ()) ->
     return FaultsError(Fault("", rule, value, choices))
 
 
+def parse_texts(raw: object, rule: str) -> tuple[str, ...]:
+    """The texts of a list, or one text. Raises FaultsError, with `rule`, for others."""
+    texts = [raw] if isinstance(raw, str) else raw
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise bad_value(rule, raw)
+    return tuple(texts)
+
+
 def parse_names(raw: object, choices: Collection[str], noun: str) -> object:
     """The unique names of a list or text. Raises FaultsError for others."""
     names = [raw] if isinstance(raw, str) else raw

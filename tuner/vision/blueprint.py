@@ -17,7 +17,7 @@ from tuner.trial.failures import format_error, is_out_of_memory
 from tuner.vision.catalog import find_model_info, is_own_network, load_dataset_info
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.models._model import ModelInfo
-from tuner.vision.settings import ClassifierSettings, resolve_model_settings
+from tuner.vision.settings import ClassifierSettings, build_settings_error, resolve_model_settings
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -122,7 +122,7 @@ class Blueprint(Settings):
 
     def build_error(self, rule: str) -> SpecError:
         """The error for a foreign network that cannot be trained."""
-        return SpecError([Fault("model", rule, self.name)], "the image classifier")
+        return build_settings_error(Fault("model", rule, self.name))
 
 
 def build_blueprint(settings: ClassifierSettings, data: DatasetInfo | None = None) -> Blueprint:

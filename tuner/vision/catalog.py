@@ -94,7 +94,13 @@ def is_shipped(dataset: str) -> bool:
 
 def is_at_hand(dataset: str) -> bool:
     """Whether its description needs none of the user's files: it ships, or is decoded."""
-    return is_shipped(dataset) or dataset.partition(":")[0] == DECODED
+    return is_shipped(dataset) or parse_decoded(dataset) is not None
+
+
+def parse_decoded(dataset: str) -> DecodedSet | None:
+    """The decoded set that a data set names, or None."""
+    scheme, _, name = dataset.partition(":")
+    return DecodedSet(name) if scheme == DECODED else None
 
 
 def may_download(dataset: str) -> bool:
@@ -132,11 +138,10 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
     Imports a user's module. Raises FaultsError if the data set is not available here, and DataError
     for a damaged decoded set.
     """
-    scheme, _, location = choice.dataset.partition(":")
     if is_shipped(choice.dataset):
         return DATASETS[choice.dataset]
-    if scheme == DECODED:
-        return _read_info(DecodedSet(location), choice)
+    if decoded := parse_decoded(choice.dataset):
+        return _read_info(decoded, choice)
     source, location = _find_source(choice.dataset)
     if source.require is not None:
         source.require(location)
@@ -161,10 +166,7 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
 
 def find_archive(dataset: str) -> Archive | DecodedSet | None:
     """What is sent of a data set from machine to machine, or None."""
-    scheme, _, name = dataset.partition(":")
-    if scheme == DECODED:
-        return DecodedSet(name)
-    return DATASETS[dataset].archive if is_shipped(dataset) else None
+    return DATASETS[dataset].archive if is_shipped(dataset) else parse_decoded(dataset)
 
 
 def load_dataset_info(choice: DataChoice) -> DatasetInfo:
@@ -222,9 +224,8 @@ def ensure_decoded(choice: DataChoice) -> DecodedSet:
 
 def _decode_with_doubts(choice: DataChoice) -> tuple[DecodedSet, tuple[str, ...]]:
     """The decoded set and the doubts of `pin_dataset`. Raises DataError."""
-    scheme, _, location = choice.dataset.partition(":")
-    if scheme == DECODED:
-        return DecodedSet(location), ()
+    if decoded := parse_decoded(choice.dataset):
+        return decoded, ()
     with translate_error(DataError, f"dataset {choice.dataset!r}", of=(FaultsError, OSError)):
         images, target = _find_images(choice)
         return DecodedSet(decode(images, **target).name), images.doubts
@@ -247,9 +248,8 @@ def decode_folder(
 
 def wait_for_copy(values: Mapping[str, Any]) -> None:
     """If raw settings name a decoded set, wait until it has arrived on this node."""
-    scheme, _, name = str(values.get("dataset")).partition(":")
-    if scheme == DECODED:
-        DecodedSet(name).wait_for_arrival(resolve_data_folder(values.get("data_dir")))
+    if decoded := parse_decoded(str(values.get("dataset"))):
+        decoded.wait_for_arrival(resolve_data_folder(values.get("data_dir")))
 
 
 def find_decoded(choice: DataChoice) -> DataChoice | None:

@@ -199,14 +199,14 @@ class ClassifierDeclaration(Declaration):
     def constants(self, spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         """On one machine trials read what the driver has decoded, in any environment."""
         constants = spec.trial_constants
-        if here and str(constants.get("dataset")).startswith(f"{catalog.DECODED}:"):
+        if here and catalog.parse_decoded(str(constants.get("dataset"))):
             constants["data_dir"] = str(resolve_data_folder(constants.get("data_dir")).absolute())
         return constants
 
     def node_data(self, spec: ExperimentSpec) -> Sequence[NodeData]:
         """The data sets that can be downloaded, pinned images, and initial weights."""
         values = {**spec.trial_constants, **spec.search.space}
-        names = _list_extremes(values.get("dataset"), "dataset")
+        names = _list_extremes(values, "dataset")
         archives = [catalog.find_archive(str(name)) for name in names]
         data_dir = spec.training.get("data_dir")
         folder = None if data_dir is None else str(data_dir)
@@ -240,7 +240,7 @@ class ClassifierDeclaration(Declaration):
         """
         images = _describe_user_images(spec)
         resources = spec.resources
-        networks = _list_extremes(spec.trial_constants.get("model"), "model")
+        networks = _list_extremes(spec.trial_constants, "model")
         has_own_network = any(map(catalog.is_own_network, map(str, networks)))
         if images is None or resources.ranks > 1 or has_own_network:
             return None
@@ -320,7 +320,7 @@ def find_settings_faults(
     def check(values: Mapping[str, Any]) -> list[Fault]:
         faults = settings_check(values)
         workers = spec.resources.workers
-        [size] = _list_extremes(values.get("batch_size"), "batch_size")
+        [size] = _list_extremes(values, "batch_size")
         if isinstance(size, int) and size % workers:  # every rank takes the same share
             faults.append(Fault("batch_size", f"must be divisible by the {workers} workers", size))
         return faults or further(values)
@@ -367,7 +367,7 @@ def _find_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     """What cannot be searched: images of the user's own are decoded once, for all trials."""
     space = spec.search.space
     configs = getattr(spec.search, "configs", ())
-    names = [*_list_extremes(space.get("dataset")), *(config.get("dataset") for config in configs)]
+    names = [*_list_extremes(space, "dataset"), *(config.get("dataset") for config in configs)]
     for name in names:
         if isinstance(name, str) and not catalog.is_shipped(name):
             yield build_own_data_fault(name).add_prefix("search.space")
@@ -428,9 +428,10 @@ def _convert_to_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]
     return spec.model_copy(update=changes), faults
 
 
-def _list_extremes(value: Any, setting: str = "") -> tuple[Any, ...]:
-    """The extremes of a domain, or the constant itself; the default of `setting` if it is None."""
-    if value is None and setting:
+def _list_extremes(values: Mapping[str, Any], setting: str) -> tuple[Any, ...]:
+    """The extremes of a setting's domain, or its constant or default."""
+    value = values.get(setting)
+    if value is None:
         value = ClassifierSettings.model_fields[setting].default
     return tuple(value.list_extremes()) if isinstance(value, Domain) else (value,)
 
@@ -458,11 +459,11 @@ def _list_texts(values: Mapping[str, Any], setting: str) -> list[str]:
 
 def _list_needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
     recorded = values.get("weights_sha256") or {}
-    for source in _list_extremes(values.get("start_from")):
+    for source in _list_extremes(values, "start_from"):
         if isinstance(source, str):
             yield NeededWeights(source=str(Path(source).expanduser().absolute()))
-    if True in _list_extremes(values.get("pretrained")):
-        for model in _list_extremes(values.get("model"), "model"):
+    if True in _list_extremes(values, "pretrained"):
+        for model in _list_extremes(values, "model"):
             library, _, network = str(model).partition(":")
             if parts := library == model and catalog.find_model_info(str(model)).parts:
                 yield from (NeededWeights(choose_weights(part)) for part in parts)
@@ -475,10 +476,8 @@ def _list_needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
 def _list_norm_notes(spec: ExperimentSpec) -> Iterator[str]:
     """What there is to say where any config trains, or may train, a model with BatchNorm."""
     values = {**spec.training, **spec.search.space}
-    norms = _list_extremes(values.get("norm"))
-    models = {
-        name: catalog.find_model_info(name) for name in _list_extremes(values.get("model"), "model")
-    }
+    norms = _list_extremes(values, "norm")
+    models = {name: catalog.find_model_info(name) for name in _list_extremes(values, "model")}
     usual = [info.defaults.get("norm") for info in models.values()]
     if any((norm or own) == "batch" for own in usual if own for norm in norms):
         alike = "training.norm=group gives the same with any number."

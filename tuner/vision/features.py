@@ -32,7 +32,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuner.errors import Fault, SpecError
+from tuner.errors import Fault
 from tuner.spec.quotas import count_usable_cpus
 from tuner.trial.torch_compat import bypass_compiler, use_single_thread
 from tuner.vision.augment import draw
@@ -46,7 +46,7 @@ from tuner.vision.new_model import set_layout
 from tuner.vision.precision import Precision, cast_weights, choose_dtype
 from tuner.vision.recipe import Augmentation
 from tuner.vision.replica import choose_evaluation_batch
-from tuner.vision.settings import ClassifierSettings
+from tuner.vision.settings import ClassifierSettings, build_settings_error
 from tuner.vision.transfer import (
     build_initial_network,
     check_head,
@@ -318,7 +318,7 @@ def _compute_layer_inputs(name: str, model: nn.Module, x_NCHW: Tensor) -> Tensor
     inputs_NF = inputs[-1]
     if inputs_NF.shape[:-1] != (len(x_NCHW),):
         rule = f"needs a head that takes N x F features, and it takes {tuple(inputs_NF.shape)}"
-        raise SpecError([Fault("train_layers", rule)], "the image classifier")
+        raise build_settings_error(Fault("train_layers", rule))
     return inputs_NF.float()
 
 

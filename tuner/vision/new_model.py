@@ -21,13 +21,13 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.func import functional_call
 
-from tuner.errors import Fault, SpecError
+from tuner.errors import Fault
 from tuner.trial.failures import format_error, is_out_of_memory
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.collectives import Ranks
 from tuner.vision.epochs import seed_generators
 from tuner.vision.precision import Precision, cast_weights, choose_dtype, choose_precision
-from tuner.vision.settings import ClassifierSettings
+from tuner.vision.settings import ClassifierSettings, build_settings_error
 from tuner.vision.transfer import match_parameters
 from tuner.wording import format_amount, summarize_names
 
@@ -192,7 +192,7 @@ def create_model(
             if error is not None:
                 rule = "leaves a worker with 1 image of the last batch, which the model cannot take"
                 fault = Fault("batch_size", f"{rule} ({format_error(error)})", settings.batch_size)
-                raise SpecError([fault], "the image classifier") from error
+                raise build_settings_error(fault) from error
     return model
 
 
@@ -259,7 +259,7 @@ def _record_shapes(
     for name, part in parts.items():
         part.register_forward_hook(partial(record_shape, name))
     with torch.no_grad(), seed_generators(0):
-        model.eval()(torch.zeros(FEW, plan.in_channels, plan.image_size, plan.image_size))
+        model.eval()(_create_blank_images(plan, model, FEW))
     return shapes
 
 
@@ -272,8 +272,7 @@ def measure_step_s(
     with seed_generators(0):
         model = plan.initialize_model().to(device).train()
     set_layout(model, plan, precision)
-    shape = (settings.batch_size, plan.in_channels, plan.image_size, plan.image_size)
-    x_NCHW = torch.zeros(shape, device=device).contiguous(memory_format=torch.channels_last)
+    x_NCHW = _create_blank_images(plan, model, settings.batch_size)
     labels_N = torch.zeros(settings.batch_size, dtype=torch.int64, device=device)
 
     def run_step() -> None:

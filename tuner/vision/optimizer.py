@@ -16,11 +16,11 @@ import torch
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 
-from tuner.errors import Fault, SpecError
+from tuner.errors import Fault
 from tuner.trial.torch_compat import build_eager_class
 from tuner.vision.norms import NORMS
 from tuner.vision.recipe import MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
-from tuner.vision.settings import ClassifierSettings
+from tuner.vision.settings import ClassifierSettings, build_settings_error
 
 Group = dict[str, Any]
 _FIRST = 0.2
@@ -113,7 +113,7 @@ def build_optimizer(
         return sgd
     if not filters:
         rule = "'muon' needs a hidden convolution or linear layer, and the model has none"
-        raise SpecError([Fault("optimizer", rule, settings.model)], "the image classifier")
+        raise build_settings_error(Fault("optimizer", rule, settings.model))
     matrices = [
         {**group, "params": [nn.Parameter(w.detach().flatten(1)) for w in group["params"]]}
         for group in filters

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from tuner.errors import Fault, SpecError
-from tuner.spec.settings import FaultsError, Settings, bad_value, parse
+from tuner.spec.settings import FaultsError, Settings, bad_value, parse, parse_texts
 from tuner.spec.space.spaces import merge_config
 from tuner.vision import catalog, recipe
 from tuner.vision.catalog import MODELS, find_model_info
@@ -29,6 +29,7 @@ from tuner.vision.models._model import Arguments, PixelStats
 from tuner.vision.recipe import BelowOne, UpToOne
 from tuner.vision.weights import read_exported_stats
 
+_SUBJECT = "the image classifier"
 AtLeastOne = Annotated[int, Field(ge=1)]
 
 
@@ -48,11 +49,8 @@ def _check_model(reference: str) -> str:
     return reference
 
 
-def _parse_patterns(raw: object) -> object:
-    patterns = (raw,) if isinstance(raw, str) else raw
-    if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
-        raise FaultsError(Fault("", "must be a name pattern or a list of them", raw))
-    return tuple(patterns)
+def _parse_patterns(raw: object) -> tuple[str, ...]:
+    return parse_texts(raw, "must be a name pattern or a list of them")
 
 
 _OF_DATA = {field.name for field in fields(catalog.DataChoice)}
@@ -276,7 +274,7 @@ def build_trial_settings(
     name = config.get("dataset")
     if isinstance(name, str) and not catalog.is_shipped(name):
         raise SpecError([build_own_data_fault(name)], "the config")
-    return validate_settings(merge_config(constants, config), "the image classifier", split=split)
+    return validate_settings(merge_config(constants, config), _SUBJECT, split=split)
 
 
 def validate_settings(
@@ -286,6 +284,11 @@ def validate_settings(
     if faults := check_settings(values, split=split, files=False):  # a later epoch needs no files
         raise SpecError(faults, what)
     return ClassifierSettings.model_validate(values)
+
+
+def build_settings_error(*faults: Fault) -> SpecError:
+    """The error for settings that cannot work, as the model or its weights show."""
+    return SpecError(faults, _SUBJECT)
 
 
 def check_settings(

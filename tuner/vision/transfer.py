@@ -25,7 +25,12 @@ from tuner.vision.epochs import seed_generators
 from tuner.vision.models._foreign import NETWORKS
 from tuner.vision.models._model import IMAGENET, ModelInfo, PixelStats
 from tuner.vision.norms import BATCH_NORMS
-from tuner.vision.settings import ClassifierSettings, GivenStats, find_weight_stats
+from tuner.vision.settings import (
+    ClassifierSettings,
+    GivenStats,
+    build_settings_error,
+    find_weight_stats,
+)
 from tuner.vision.weights import EXPORTED
 from tuner.wording import format_amount, summarize_names
 
@@ -184,12 +189,12 @@ def load_initial_weights(
         names = summarize_names(wrong)
         rule = f"lacks, or has in another shape, what is not the head {head!r}: {names}"
         fault = Fault("start_from", f"{rule}; {_describe(weights)}", source)
-        raise SpecError([fault], "the image classifier")
+        raise build_settings_error(fault)
     unused = [name for name in weights if name not in own]
     if len(unused) > _MOST_UNUSED * len(weights):
         rule = f"is of another network, as the model does not use {summarize_names(unused)}"
         fault = Fault("start_from", f"{rule}; {_describe(weights)}", source)
-        raise SpecError([fault], "the image classifier")
+        raise build_settings_error(fault)
     model.load_state_dict(fitting, strict=False)
     return new, unused
 
@@ -242,7 +247,7 @@ def remove_prefix(
         named = {name: inner for name, (prefix, inner) in split.items() if prefix in prefixes}
         if len({*named.values()}) < len(named):
             rule = f"holds several sets of weights: {', '.join(sorted(prefixes))}; save one alone"
-            raise SpecError([Fault("start_from", rule, source)], "the image classifier")
+            raise build_settings_error(Fault("start_from", rule, source))
         return {named.get(name, name): weight for name, weight in weights.items()}
     return weights
 
@@ -289,7 +294,7 @@ def check_head(model: nn.Module, plan: Blueprint) -> None:
     head = model.get_submodule(name)
     if not isinstance(head, nn.Linear) or head.bias is None:
         rule = f"needs a network whose last layer is linear with a bias, and {plan.name} has {name}"
-        raise SpecError([Fault("train_layers", rule)], "the image classifier")
+        raise build_settings_error(Fault("train_layers", rule))
     outputs: list[Tensor] = []
     shape_NCHW = (_TRIED, plan.in_channels, plan.image_size, plan.image_size)
     x_NCHW = torch.randn(shape_NCHW, generator=torch.Generator().manual_seed(0)).to(head.weight)
@@ -308,7 +313,7 @@ def check_head(model: nn.Module, plan: Blueprint) -> None:
             f"something else than that of {name!r}: register the layer of the logits last, or "
             "train all layers"
         )
-        raise SpecError([Fault("train_layers", rule)], "the image classifier")
+        raise build_settings_error(Fault("train_layers", rule))
 
 
 def match_parameters(model: nn.Module, patterns: Sequence[str]) -> frozenset[str]:
@@ -331,7 +336,7 @@ def match_parameters(model: nn.Module, patterns: Sequence[str]) -> frozenset[str
     if len(frozen) == len(names):
         faults.append(Fault("freeze", "leaves nothing to train", ", ".join(patterns)))
     if faults:
-        raise SpecError(faults, "the image classifier")
+        raise build_settings_error(*faults)
     return frozen
 
 
