@@ -34,7 +34,8 @@ from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec, validate
 from tuner.threads import run_in_thread
 from tuner.trial.context import Assignment
-from tuner.trial.failures import Failure, check_report, clip_message
+from tuner.trial.failures import Failure, clip_message
+from tuner.trial.reports import check_report
 
 _log = logging.getLogger(__name__)
 

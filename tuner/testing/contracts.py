@@ -42,8 +42,8 @@ from tuner.spec.plan import build_plan
 from tuner.spec.settings import build_schema
 from tuner.spec.text import apply_assignments
 from tuner.spec.validation import ValidatedSpec, validate
-from tuner.trial.failures import DONE
 from tuner.trial.learner import Learner
+from tuner.trial.reports import DONE
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
 from tuner.vision.epochs import seed_generators

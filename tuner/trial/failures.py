@@ -1,39 +1,23 @@
-"""The names of trials' failures, and the check of a trainable's reports.
+"""The names of trials' failures.
 
 It reads types and messages, looks for a file that a message names, and imports no torch.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import signal
-import sysconfig
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from errno import ENOMEM
-from functools import cache
-from itertools import islice
-from numbers import Real
-from pathlib import Path
-from traceback import extract_tb
-from typing import Any
 
 from tuner.errors import StorageError
 from tuner.trial.directories import start_dir
+from tuner.trial.origins import find_origin
 
 STORAGE = "storage"  # the kind of a Failure that is the experiment's and no trial's
 
-DONE = "done"  # Ray Tune's key of a report that ends its trial
-
-MOST_METRICS = 5_000  # in a report
-LONGEST_NAME = 200  # characters of a metric's name
-
-_LARGEST = 10**300  # the journal takes no whole number beyond a float's range
-_LONGEST_LINE = 160  # characters of the line itself
-_ATTRIBUTE = "tuner_origin"  # of an error that goes to another process, which its traceback cannot
 _LINES_OF_EXIT = 3  # of a script's stderr, in the message of its failure
 _MESSAGE_LENGTH = 1000  # characters of a message in the journal; the trial's log has all of it
 
@@ -196,127 +180,3 @@ def _format_text(error: BaseException) -> str:
         return " ".join(str(error).split())
     except Exception as inner:  # of a user's `__str__`
         return f"(its text cannot be shown: {type(inner).__name__})"
-
-
-def check_report(
-    report: object, metric: str, required: Collection[str] = ()
-) -> tuple[dict[str, float], list[str], Failure | None]:
-    """The metrics of `report` that can be recorded: (metrics, names left out, failure or None).
-
-    The objective's `metric` must be a finite number, and so must the `required` ones. Other values
-    that are not finite numbers are left out. Values of nested mappings are named "OUTER/INNER", as
-    in Tune. Scalars of numpy and torch are numbers. The number of metrics and the length of their
-    names are limited, so that each report fits into a line of the journal.
-    """
-    if not isinstance(report, Mapping):
-        kind = type(report).__name__
-        wrong = f"reported {kind}, not a mapping of metrics such as {{{metric!r}: 0.5}}"
-        return {}, [], Failure("bad_report", wrong)
-    flat = dict(islice(_flatten(report), MOST_METRICS + 1))
-    if len(flat) > MOST_METRICS:
-        return {}, [], Failure("bad_report", f"reported more than {MOST_METRICS:,} metrics")
-    if len(longest := max(flat, key=len, default="")) > LONGEST_NAME:
-        length = f"{len(longest):,} characters; it may have {LONGEST_NAME}"
-        fault = f"reported a metric whose name has {length}: {longest[:60]}..."
-        return {}, [], Failure("bad_report", fault)
-    numbers = {name: _convert_number(value) for name, value in flat.items()}
-    if metric not in numbers:
-        names = ", ".join(sorted(numbers)) or "nothing"
-        message = clip_message(f"did not report {metric!r}; it reported {names}")
-        return {}, [], Failure("bad_report", message)
-    value = numbers[metric]
-    if value is None:
-        return {}, [], Failure("bad_report", f"{metric!r} is no number: {flat[metric]!r}"[:200])
-    if not math.isfinite(value):
-        return {}, [], Failure("nan", f"{metric!r} is {value}")
-    metrics = {name: v for name, v in numbers.items() if v is not None and math.isfinite(v)}
-    lacking = sorted(set(required) - metrics.keys())
-    if absent := [name for name in lacking if numbers.get(name) is None]:
-        rule = f"did not report {absent[0]!r}, which the objective needs, as a number"
-        reported = f"it reported {', '.join(metrics)}{_suggest_name(absent[0], metrics)}"
-        return {}, [], Failure("bad_report", clip_message(f"{rule}; {reported}"))
-    if lacking:  # NaN: the config may be the reason
-        return {}, [], Failure("nan", f"{lacking[0]!r} is {numbers[lacking[0]]}")
-    return metrics, [name for name in numbers if name not in metrics and name != DONE], None
-
-
-def _suggest_name(part: str, metrics: Iterable[str]) -> str:
-    """How a limit names a metric such as "val/acc", if only a `part` of its name was looked for."""
-    names = (name for name in metrics if part.replace(".", "/") in (name, *name.split("/")))
-    name = next(names, None)
-    return "" if name is None else f"; in a limit write value({name!r})"
-
-
-def is_last_report(report: object) -> bool:
-    """Whether a report is its trial's last: its `done` is true. A number is a metric."""
-    return isinstance(report, Mapping) and _convert_scalar(report.get(DONE)) is True
-
-
-def _flatten(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Ends for a mapping that contains itself, too: no name may be that long."""
-    for name, value in report.items():
-        if isinstance(value, Mapping) and len(prefix) <= LONGEST_NAME:
-            yield from _flatten(value, f"{prefix}{name}/")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _convert_scalar(value: Any) -> Any:
-    """A scalar of numpy or torch as Python's."""
-    return value.item() if getattr(value, "ndim", None) == 0 else value
-
-
-def _convert_number(value: Any) -> float | None:
-    if not isinstance(value, Real):  # numpy's are Real, and its integers are recorded as floats
-        value = _convert_scalar(value)
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return None
-    if isinstance(value, int):
-        return int(value) if abs(value) <= _LARGEST else math.inf if value > 0 else -math.inf
-    return float(value)
-
-
-# --- where in the user's code an error arose
-
-
-def find_origin(error: BaseException) -> str | None:
-    """The last line of the user's code, as `train.py:12 in step: x = y`, or that of a cause."""
-    kept = error.__dict__.get(_ATTRIBUTE)
-    if isinstance(kept, str):
-        return kept
-    user_frames = [
-        frame for frame in extract_tb(error.__traceback__) if _is_user_file(frame.filename)
-    ]
-    if user_frames:
-        frame = user_frames[-1]
-        line = " ".join((frame.line or "").split())[:_LONGEST_LINE]
-        where = f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
-        return f"{where}: {line}" if line else where
-    return None if error.__cause__ is None else find_origin(error.__cause__)
-
-
-def keep_origin(error: BaseException, of: BaseException | None = None) -> None:
-    """Store the origin of `error` in it, so that it survives pickling. of: an error to copy from.
-
-    A class that takes no attributes is left alone: it could not be unpickled, either.
-    """
-    origin = find_origin(of or error)
-    if origin is not None:
-        with suppress(Exception):
-            setattr(error, _ATTRIBUTE, origin)
-
-
-def _is_user_file(filename: str) -> bool:
-    if filename.startswith("<"):  # a prompt, or code that others' code has made
-        return filename.startswith(("<stdin", "<ipython-input"))
-    path = Path(filename)
-    return not any(path.is_relative_to(folder) for folder in _list_library_folders())
-
-
-@cache
-def _list_library_folders() -> frozenset[Path]:
-    """The folders of Python, of what is installed, and of tuner."""
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    folders = [Path(sysconfig.get_path(name)) for name in names]
-    folders += [Path(__file__).parents[1]]
-    return frozenset(path for folder in folders for path in (folder, folder.resolve()))

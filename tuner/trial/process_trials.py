@@ -18,7 +18,8 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.spec.command import SEED
 from tuner.trial.context import Assignment
 from tuner.trial.directories import start_dir
-from tuner.trial.failures import Failure, build_exit_failure, format_error, is_last_report
+from tuner.trial.failures import Failure, build_exit_failure, format_error
+from tuner.trial.reports import is_last_report
 from tuner.trial.script import Script
 from tuner.trial.trainable import ProcessTrial
 

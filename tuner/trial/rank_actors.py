@@ -15,7 +15,8 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from tuner import ray_compat
 from tuner.trial.checkpoints import Save
 from tuner.trial.context import Assignment, TrialContext, set_network_interface
-from tuner.trial.failures import format_error, is_connection_error, is_rank_timeout, keep_origin
+from tuner.trial.failures import format_error, is_connection_error, is_rank_timeout
+from tuner.trial.origins import keep_origin
 from tuner.trial.trial_process import TrialLog
 from tuner.trial.worker import Worker
 

@@ -24,11 +24,12 @@ from tuner import ray_compat
 from tuner.errors import StorageError
 from tuner.experiment.trials import CheckpointRecord
 from tuner.spec.sections import EPOCH_S
-from tuner.trial import failures
 from tuner.trial.checkpoints import CheckpointStore, Save, SavePolicy
 from tuner.trial.context import Assignment, TrialContext, add_trial_seed
+from tuner.trial.failures import Failure, WorkerSpentError, build_failure, format_error
 from tuner.trial.gpus import take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
+from tuner.trial.reports import check_report, is_last_report
 from tuner.trial.trial_process import TrialLog, TrialProcess, WorkerReplacedError, find_reuse_fault
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import build_death_failure
@@ -58,7 +59,7 @@ class Trial(Trainable):
         try:
             reason = self._end()
         except Exception as error:  # the trial before may have broken this process
-            reason = f"a trial could not be cleared away: {failures.build_failure(error).message}"
+            reason = f"a trial could not be cleared away: {build_failure(error).message}"
         if reason:
             raise WorkerReplacedError(reason)
         self._begin(new_config)
@@ -112,14 +113,14 @@ class Trial(Trainable):
     def _begin(self, config: dict[str, Any]) -> None:
         self._context.prepare_process()  # the trial before may have changed the directory
         assignment = Assignment(**config)
-        self._failure: failures.Failure | None = None
+        self._failure: Failure | None = None
         self._epoch = assignment.epoch
         self._files = self._context.locate_files(assignment.trial_id)
         self._log = TrialLog(self._context.folder, f"trials/{assignment.trial_id}/log.txt")
         try:
             self._log.__enter__()
         except StorageError as error:
-            self._failure = failures.build_failure(error)
+            self._failure = build_failure(error)
             return
         self._live = True
         try:
@@ -147,16 +148,16 @@ class Trial(Trainable):
         if isinstance(error, RayActorError):
             self._failure = build_death_failure(error)
         elif isinstance(error, RankTimeoutError):
-            self._failure = failures.Failure("timeout", str(error))
+            self._failure = Failure("timeout", str(error))
         else:
-            self._failure = failures.build_failure(error)
+            self._failure = build_failure(error)
 
     def _report_failure(self) -> dict[str, Any]:
         """The failure as the last result; raised where the process ends with the trial."""
         assert self._failure is not None
         self._log.upload()  # so that the log is complete when the failure is read
         if self._find_reuse_fault():
-            raise failures.WorkerSpentError(self._failure)
+            raise WorkerSpentError(self._failure)
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
 
     def _find_reuse_fault(self) -> str | None:
@@ -179,7 +180,7 @@ class Trial(Trainable):
         """
         metric = self._context.objective.metric
         required = {*self._context.objective.required} - measured.keys()
-        metrics, left_out, self._failure = failures.check_report(report, metric, required)
+        metrics, left_out, self._failure = check_report(report, metric, required)
         if left_out:
             print(f"epoch {self._epoch + 1}: no finite numbers, not recorded: {left_out}")
         if self._failure:
@@ -275,9 +276,7 @@ class LearnerTrial(Trial):
         report, memory = self._workers.step()
         self._epoch_s = time.monotonic() - began
         measured = {**memory, EPOCH_S: self._epoch_s}
-        return self._record_report(
-            report, self._save, measured, is_last=failures.is_last_report(report)
-        )
+        return self._record_report(report, self._save, measured, is_last=is_last_report(report))
 
     def save_now(self) -> dict[str, Any]:
         """Write the last epoch and the best; returns `checkpoints`, or a `failure`, to journal."""
@@ -296,7 +295,7 @@ class LearnerTrial(Trial):
         try:
             saved = self._workers.written(wait=True) if self._workers else []
         except Exception as error:  # the trial has failed already, for another reason
-            print(f"its last checkpoint is not written: {failures.format_error(error)}")
+            print(f"its last checkpoint is not written: {format_error(error)}")
             saved = []
         result = super()._report_failure()
         result[REPORT]["checkpoints"] = _describe_records(saved)
