@@ -17,7 +17,7 @@ from benchmarks.gpu import NAME, register
 from tuner.spec.sections import Objective, Resources, Timeouts
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import build_failure
-from tuner.trial.gpus import claim_gpu
+from tuner.trial.gpu_memory import claim_gpu
 from tuner.trial.worker import Worker
 from tuner.vision import replica
 from tuner.vision.image_classifier import ImageClassifier
@@ -118,7 +118,7 @@ def faults(device, dry):
         shares = pool.starmap(take, [(device, number == 0) for number in range(PROCESSES)])
     yield "four processes at a quarter, the first greedy", "; ".join(shares)
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    code = "from tuner.trial.gpus import claim_gpu; claim_gpu(1, through_torch=True)"
+    code = "from tuner.trial.gpu_memory import claim_gpu; claim_gpu(1, through_torch=True)"
     said = subprocess.run(
         [sys.executable, "-c", code], env=hidden, capture_output=True, text=True, check=False
     )

@@ -19,8 +19,9 @@ from tuner.experiment.results.results import Results
 from tuner.search import tune_run
 from tuner.search.run import resume_experiment
 from tuner.spec.sections import MEASURED
-from tuner.trial import guard, memory
+from tuner.trial import guard
 from tuner.trial.memory import measure_held_bytes
+from tuner.trial.memory_monitor import watch_memory
 from tuner.trial.worker_death import NOTES
 
 GIB = 1 << 30
@@ -222,7 +223,7 @@ def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path,
         return 4 * GIB - sum(map(measure_held_bytes, pids())), 4 * GIB
 
     monkeypatch.setenv(NOTES, str(tmp_path))
-    with memory.watch_memory(tmp_path, pids, free_and_all):
+    with watch_memory(tmp_path, pids, free_and_all):
         results = searched(**spec("Leaky", ["leaks", *["tells_its_process"] * 3]), max_concurrent=3)
     outcome = {t.config["does"]: (t.status, t.last_epoch) for t in results.trials.values()}
     assert outcome == {"leaks": ("failed", 1), "tells_its_process": ("completed", 3)}

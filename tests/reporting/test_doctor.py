@@ -12,7 +12,7 @@ from tuner.cluster.tasks import Reply
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.shared_storage import MISSING, write_marker
 from tuner.reporting.doctor import Examined, Finding, check_nodes, check_setup, examine_node
-from tuner.trial import memory
+from tuner.trial import memory_monitor
 
 GIB = 1 << 30
 NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "12"]
@@ -25,7 +25,7 @@ def machine(monkeypatch):
     """A machine with room enough and no GPU; its free disk and memory can be changed."""
     room = SimpleNamespace(free=100 * GIB, memory=100 * GIB)
     monkeypatch.setattr(psutil, "disk_usage", lambda folder: room)
-    monkeypatch.setattr(memory, "measure_memory", lambda: (room.memory, 200 * GIB))
+    monkeypatch.setattr(memory_monitor, "measure_memory", lambda: (room.memory, 200 * GIB))
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv(access.AUTH_MODE, raising=False)
     return room

@@ -30,7 +30,8 @@ from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plan import count_fitting_trials
 from tuner.spec.validation import Machine
 from tuner.threads import run_in_thread
-from tuner.trial import guard, memory
+from tuner.trial import guard
+from tuner.trial.memory_monitor import measure_memory, watch_memory
 from tuner.trial.worker_death import NOTES
 
 OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
@@ -67,7 +68,7 @@ def start_local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
     marked = partial(guard.find_marked, mark, folder)
     with guard.start(mark, folder), access.set_environment(environment), reserve_port() as port:
         try:
-            with watch_daemons(), memory.watch_memory(notes, marked):
+            with watch_daemons(), watch_memory(notes, marked):
                 _start(folder, port, spec)
                 yield folder
         finally:
@@ -79,7 +80,7 @@ def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> N
     import ray
 
     cpus = quotas.count_usable_cpus()
-    (free, _) = memory.measure_memory()
+    (free, _) = measure_memory()
     workers, modules = plan_workers(spec, Machine.detect()) if spec else (cpus, [])
     with (
         translate_error(ExperimentError, _NOT_STARTED),

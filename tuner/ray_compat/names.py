@@ -57,7 +57,7 @@ SETTINGS = {  # what Ray reads when it is imported or joined, and hands to its w
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a trial's relative paths mean what the user means
     "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",  # else no job is joined that has one of FOR_WORKERS set
     "RAY_worker_niceness": "0",  # trials yield to other programs no more than the command does
-    "RAY_memory_monitor_refresh_ms": "0",  # trial/memory ends whom it should
+    "RAY_memory_monitor_refresh_ms": "0",  # trial/memory_monitor ends whom it should
     "RAY_TRAIN_COUNT_PREEMPTION_AS_FAILURE": "1",  # else Tune starts a trial from its start
     "PL_DISABLE_FORK": "1",  # what Tune sets for its workers
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal and our TensorBoard writer do it

@@ -27,7 +27,7 @@ from tuner.errors import UsageError
 from tuner.experiment.shared_storage import find_existing_parent, find_sharing_fault, write_marker
 from tuner.places import find_default_storage, is_url
 from tuner.spec import quotas
-from tuner.trial import memory
+from tuner.trial import memory_monitor
 from tuner.wording import format_size
 
 GIB = 1 << 30
@@ -72,7 +72,7 @@ def check_setup(storage: str | None = None, address: str | None = None) -> list[
 def check_machine() -> Iterator[Finding]:
     yield Finding("machine", "CPUs", quotas.describe_cpus())
     yield from _check_gpus()
-    free, total = memory.measure_memory()
+    free, total = memory_monitor.measure_memory()
     broken = ("broken", "end other programs, or raise its limit") if free < _LEAST_MEMORY else ()
     yield Finding(
         "machine", "memory", f"{format_size(free)} of {format_size(total)} are free", *broken

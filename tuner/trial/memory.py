@@ -1,9 +1,6 @@
-"""Memory: what a process or its GPU holds, how it is released, and what happens when it runs out.
+"""Memory: what a process or its GPU holds, and how it is released.
 
-Before the machine runs out of memory, the worker that holds the most is ended. Ray's own monitor
-ends the workers that began last, and the system's ends any process, or hangs first. A worker that
-is ended here gets a note, so that its trial fails as out of memory. Nothing here imports torch by
-itself.
+Nothing here imports torch by itself.
 """
 
 from __future__ import annotations
@@ -11,23 +8,12 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-import signal
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
-
-from tuner import ray_compat
-from tuner.spec import quotas
-from tuner.threads import run_in_thread
-from tuner.trial.failures import Failure
-from tuner.trial.worker_death import write_note
 
 if TYPE_CHECKING:
     import torch
@@ -38,12 +24,6 @@ _MMAP_THRESHOLD = -3  # what mallopt sets, as malloc.h numbers it
 _MOST_KEPT = 2**31 - 1
 _LARGEST_KEPT = 32 * _MIB  # bytes: as much as mallopt takes
 _STATUS, _CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-Memory = Callable[[], tuple[int, int]]  # bytes that are free, bytes in all
-
-_CHECK_EVERY_S = 0.2
-_RESERVED_SHARE = 0.05
-_MOST_RESERVED = 1 << 30  # of the machine's memory, and bytes: stay free
-_GONE_S = 5.0
 
 
 def measure_held_bytes(pid: int | None = None) -> int:
@@ -137,67 +117,3 @@ def _measure_peak_mib() -> float:
         return int(lines["VmHWM"].split()[0]) / 1024
     except OSError:
         return 0.0
-
-
-def watch_memory(
-    notes: Path, pids: Callable[[], Iterable[int]], memory: Memory | None = None
-) -> AbstractContextManager[None]:
-    """Within it, one of the workers among the processes `pids` is ended when memory gets short."""
-    return run_in_thread(partial(_watch, notes, pids, memory or measure_memory))
-
-
-def measure_memory(limit_of: Callable[[], Any] = quotas.find_memory_limit) -> tuple[int, int]:
-    """(bytes that are free, bytes in all), of the machine or of what this process may use of it."""
-    machine = psutil.virtual_memory()
-    free = machine.available
-    total = machine.total
-    if limited := limit_of():
-        limit, left = limited
-        free = min(free, left)
-        total = min(total, int(limit.amount))
-    return free, total
-
-
-def _watch(
-    notes: Path, pids: Callable[[], Iterable[int]], memory: Memory, over: threading.Event
-) -> None:
-    while not over.wait(_CHECK_EVERY_S):
-        free, total = memory()
-        if free < min(_RESERVED_SHARE * total, _MOST_RESERVED):
-            _end_largest(notes, pids())
-
-
-def _end_largest(notes: Path, pids: Iterable[int]) -> None:
-    """End the worker that holds the most, if there is one."""
-    held = {pid: _measure_family_bytes(pid) for pid in pids if _is_worker(pid)}
-    if not held:
-        return
-    pid = max(held, key=lambda worker: held[worker])
-    message = f"ended at {held[pid] / 2**20:.0f} MiB, the most of all workers: memory ran out"
-    write_note(notes, pid, Failure("oom", message))
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + _GONE_S
-    while (
-        measure_held_bytes(pid) and time.monotonic() < deadline
-    ):  # else the next one would be ended too
-        time.sleep(0.02)
-
-
-def _measure_family_bytes(pid: int) -> int:
-    """Bytes that a worker and its child processes hold, such as the script of a trial."""
-    try:
-        children = psutil.Process(pid).children(recursive=True)
-    except psutil.Error:
-        children = []
-    return measure_held_bytes(pid) + sum(measure_held_bytes(child.pid) for child in children)
-
-
-def _is_worker(pid: int) -> bool:
-    """Whether the process is one of Ray's that has work."""
-    try:
-        title = " ".join(psutil.Process(pid).cmdline())
-    except psutil.Error:
-        return False
-    others = (ray_compat.IDLE, *ray_compat.AGENTS)
-    return title.startswith(ray_compat.WORKER) and not title.startswith(others)

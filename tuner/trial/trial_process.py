@@ -28,7 +28,8 @@ from tuner.streams import Lossy
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.directories import START_DIR, TRIAL_DIR
 from tuner.trial.failures import Failure
-from tuner.trial.gpus import claim_gpu, take
+from tuner.trial.gpu_memory import claim_gpu
+from tuner.trial.gpus import take
 from tuner.trial.guard import Children
 from tuner.trial.memory import measure_held_mib, release_memory
 from tuner.wording import shorten

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.experiment.trials import CheckpointRecord
 from tuner.trial.checkpoints import CheckpointStore, CheckpointWriter, Save, load_state
 from tuner.trial.context import Assignment, TrialContext, add_trial_seed
-from tuner.trial.gpus import claim_gpu
+from tuner.trial.gpu_memory import claim_gpu
 from tuner.trial.learner import Learner
 from tuner.trial.memory import MemoryWatch, keep_freed
 from tuner.trial.state import copy_to_host
