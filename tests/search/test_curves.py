@@ -48,9 +48,9 @@ def test_ends_of_later_trials_are_known_better(noise):
     deviations = []
     for known in range(1, len(EPOCHS)):
         model = CurveModel(cut(whole, known))
-        ends = model.predict_ends()
-        errors.append(np.abs(ends.mean_N - model.scale(whole[:, -1]))[40:].mean())
-        deviations.append(ends.sd_N[40:].mean())
+        mean_N, sd_N = model.predict_ends()
+        errors.append(np.abs(mean_N - model.scale(whole[:, -1]))[40:].mean())
+        deviations.append(sd_N[40:].mean())
     assert errors[-1] < 0.5 * errors[0]
     assert deviations == sorted(deviations, reverse=True)
 
@@ -67,9 +67,9 @@ def test_ends_of_trials_stopped_by_halving_are_covered(count):
             halved[np.setdiff1d(np.arange(count), left), k + 1 :] = np.nan
         model = CurveModel(halved)
         stopped = np.isnan(halved[:, -1])
-        ends = model.predict_ends()
-        error = np.abs(model.scale(whole[:, -1]) - ends.mean_N)
-        off += (error / np.maximum(ends.sd_N, 1e-9))[stopped].tolist()
+        mean_N, sd_N = model.predict_ends()
+        error = np.abs(model.scale(whole[:, -1]) - mean_N)
+        off += (error / np.maximum(sd_N, 1e-9))[stopped].tolist()
     assert (np.array(off) <= 1).mean() >= 0.6
     assert (np.array(off) > 2).mean() <= 0.07
 
@@ -80,7 +80,7 @@ def test_ends_of_diverged_and_equal_curves_are_finite(odd):
     losses[1] = odd
     for table in (losses, np.full((5, 4), odd)):
         model = CurveModel(table)
-        ends = model.predict_ends()
-        assert np.isfinite(ends.mean_N).all()
-        assert np.isfinite(ends.sd_N).all()
-        assert np.isfinite(model.scale.unscale_losses(ends.mean_N + 5 * ends.sd_N)).all()
+        mean_N, sd_N = model.predict_ends()
+        assert np.isfinite(mean_N).all()
+        assert np.isfinite(sd_N).all()
+        assert np.isfinite(model.scale.unscale_losses(mean_N + 5 * sd_N)).all()

@@ -13,10 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tuner.spec.space.encoding import Array
 
@@ -27,7 +26,6 @@ _WEIGHTS = (0.1, 0.25, 0.25)  # expected size of a step's weights, for curves of
 _WIDEST = 10.0  # first quartiles in the scale's unit, at most: divergent trials do not matter
 _TOO_SURE = (1.5, 30.0)  # by how much chains are expected to be, and trials that this counts for
 _CAPPED = 4.0  # deviations that a single error counts for at most
-_FREEDOM = 4.0  # degrees of Student's distribution of the errors
 _LARGEST = 1e100  # loss: beyond it differences are not finite
 _LEAST = 1e-12
 
@@ -84,21 +82,6 @@ class Scale:
         return np.asarray(self.least + self.unit * np.expm1(log))
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The means of the ends of N trials, and how far most are away (68 %), on a scale."""
-
-    mean_N: Array
-    sd_N: Array
-
-    def compute_chances(self, mean: float, sd: float) -> Array:
-        """The probability of each that it is less than a value of this mean and deviation."""
-        from scipy.special import stdtr
-
-        deviations_N = (mean - self.mean_N) / np.maximum(np.hypot(self.sd_N, sd), _LEAST)
-        return np.asarray(stdtr(_FREEDOM, deviations_N))
-
-
 class CurveModel:
     """Fitted to the losses of N trials at K milestones; NaN after a trial's end."""
 
@@ -108,8 +91,8 @@ class CurveModel:
         self._steps = _fit_steps(self._y_NK)
         self._widening_K = self._backtest()
 
-    def predict_ends(self) -> Ends:
-        """The predicted ends of the trials; the reported end of complete ones."""
+    def predict_ends(self) -> tuple[Array, Array]:
+        """The predicted ends of the trials on `scale`, and how far most are away (68 %)."""
         reached_N = np.isfinite(self._y_NK).sum(axis=1)
         mean_N = self._y_NK[:, -1].copy()
         sd_N = np.zeros(len(self._y_NK))
@@ -118,16 +101,10 @@ class CurveModel:
             if rows.any():
                 *_, (mean_N[rows], sd_N[rows]) = self._predict_steps(k, rows)
                 sd_N[rows] *= self._widening_K[-1 - k]
-        return Ends(mean_N, sd_N)
+        return mean_N, sd_N
 
-    def predict_initial_ends(self) -> Ends:
-        """The ends that were predicted when the trials had only reached the first milestone."""
-        first_N = self._y_NK[:, 0]
-        *_, (mean_N, sd_N) = [(first_N, np.zeros(len(first_N))), *self._predict_steps(0)]
-        return Ends(mean_N, sd_N * self._widening_K[-1])
-
-    def _predict_steps(self, start: int, rows: Any = slice(None)) -> Iterator[tuple[Array, Array]]:
-        """The mean and the deviation at each milestone after `start`, of trials that reached it."""
+    def _predict_steps(self, start: int, rows: NDArray[np.bool_]) -> Iterator[tuple[Array, Array]]:
+        """The mean and the deviation at each milestone after `start`, of the trials of `rows`."""
         mean_N = self._y_NK[rows, start]
         change_N = mean_N - self._y_NK[rows, start - 1] if start else None
         covariance_N = np.zeros((len(mean_N), 2, 2))  # of the value and of its latest change

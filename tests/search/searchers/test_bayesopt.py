@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 from searches import search_of
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tuner.search.searchers._bayesopt import (
-    maximise,
-    normalize_losses,
-    predict_ends,
-)
+from tuner.search.searchers._bayesopt import maximise, predict_ends
+from tuner.search.searchers._process_inputs import normalize_losses
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, run_trials
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from searches import ModelSearch, search_of
 
-from tuner.search.searchers._bayesopt import Features
 from tuner.search.searchers._library_gp import LibraryGP
+from tuner.search.searchers._process_inputs import Features
 from tuner.spec.space.encoding import Encoding
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, run_trials
 from tuner.testing.spaces import spaces

@@ -20,18 +20,28 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
-from tuner.search.schedulers import GraceSettings, compute_first_rung, stopping_scheduler
+from tuner.search.schedulers import stopping_scheduler
+from tuner.spec.schedulers import SchedulerSettings
 from tuner.spec.sections import Objective
 from tuner.spec.settings import FaultsError
 from tuner.wording import format_number
 
 MAX_RUNGS = 100
+_WHOLE = 3  # trials that the halvings of a first rung by default leave to train to their end
 
 
-class AshaSettings(GraceSettings):
+class AshaSettings(SchedulerSettings):
     """Asynchronous successive halving (Li et al., MLSys 2020), counted in epochs."""
 
     name: Literal["asha"] = "asha"
+    grace_period: int | None = Field(
+        None,
+        ge=1,
+        description="the epoch before which no trial is stopped. Unless set it follows from the "
+        "number of trials: the fewer there are, the later it is, and below 9 (with ASHA 3 * "
+        "reduction_factor) none is stopped. Where brackets are set, or time alone ends the search, "
+        "it is 1",
+    )
     reduction_factor: float = Field(
         4,
         gt=1,
@@ -53,6 +63,13 @@ class AshaSettings(GraceSettings):
     )
 
     @model_validator(mode="after")
+    def _check_grace_period(self) -> Self:
+        if self.grace_period and self.grace_period > self.max_t:
+            rule = f"must be at most max_t, got {self.grace_period} and {self.max_t}"
+            raise FaultsError(Fault("grace_period", rule))
+        return self
+
+    @model_validator(mode="after")
     def _check_rungs(self) -> Self:
         # A factor near 1 makes a rung at every epoch, or several within one
         if any(True for _ in islice(self._generate_rungs(), MAX_RUNGS, None)):
@@ -63,9 +80,31 @@ class AshaSettings(GraceSettings):
             raise FaultsError(Fault("brackets", rule, self.brackets))
         return self
 
-    def choose_grace_period(self, trials: int | None) -> int:
-        counted = trials if self.brackets is None else None
-        return compute_first_rung(self.max_t, counted, reduction_factor=self.reduction_factor)
+    def settle(self, trials: int | None) -> AshaSettings:
+        """These settings with a grace period, which still counts as unset."""
+        if self.grace_period is not None:
+            return self
+        values = {**dict(self), "grace_period": self._compute_first_rung(trials)}
+        return self.model_construct(_fields_set=self.model_fields_set, **values)
+
+    def _compute_first_rung(self, trials: int | None) -> int:
+        """The first epoch to stop trials at.
+
+        With few trials, early comparisons often stop the best (benchmarks/searchers.md): 3 reach
+        the end.
+        """
+        if trials is None or self.brackets is not None:
+            return 1
+        halvings = math.floor(math.log(trials / _WHOLE, self.reduction_factor) + 1e-9)
+        epoch = math.ceil(self.max_t / self.reduction_factor ** max(halvings, 0) - 1e-9)
+        return max(epoch, 1)
+
+    def describe_first_rung(self) -> str | None:
+        if "grace_period" in self.model_fields_set or self.grace_period in (None, 1):
+            return None
+        rungs = self.rungs()
+        first = f"epoch {format_number(float(rungs[0]))}" if rungs else "none"
+        return f"{first}, for so few trials; scheduler.grace_period sets another"
 
     def extend(self, max_t: int) -> AshaSettings:
         """Rungs below the old max_t and brackets stay; further rungs follow if there are any."""

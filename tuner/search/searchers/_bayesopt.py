@@ -4,75 +4,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import cache
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import yeojohnson
-from threadpoolctl import ThreadpoolController
 
-from tuner.search.curves import CurveModel, clip_losses, interpolate_curves, list_milestones
+from tuner.search.curves import CurveModel, interpolate_curves, list_milestones
 from tuner.search.searchers._gaussian import (
     GaussianProcess,
     compute_squared_distances,
     log_expected_improvement,
 )
 from tuner.search.searchers._observations import ModelInput
+from tuner.search.searchers._process_inputs import (
+    Features,
+    limit_blas,
+    normalize_losses,
+    select_rows,
+)
 from tuner.spec.space.encoding import Array, Encoding
 
-_INACTIVE = 0.5
 _MOST_ROWS = 10_000  # predicted at once
-_FAR_OUT = 30.0  # times the distance from the best quarter to the median: 20 deviations
 _REACH = 0.004  # of a running trial, as a share of the unit cube's diagonal
 _TOO_NEAR = 1e13  # more than logarithms of expected improvements differ
 _PROPOSED = 64  # points, after those that the local search finds
 _STARTS = 8  # of the local search
-_MOST_TRIALS = 400  # in the process: a suggestion takes about 0.1 s for so many
-
-
-class Features:
-    """Points as features: one for a number, C for a choice of C values. Inactive columns are
-    constant.
-    """
-
-    def __init__(self, encoding: Encoding) -> None:
-        self._encoding = encoding
-        groups = []
-        for d, column in enumerate(encoding.columns):
-            groups += [d] * (column.categories if column.categories > 2 else 1)
-        self.groups_F: NDArray[np.int64] = np.array(groups, dtype=np.int64)
-
-    def __call__(self, u_ND: Array) -> Array:
-        columns = []
-        for d, column in enumerate(self._encoding.columns):
-            u_N = np.where(np.isnan(u_ND[:, d]), _INACTIVE, u_ND[:, d])
-            if column.categories > 2:
-                one_hot = np.eye(column.categories)[self._encoding.find_cells(d, u_N)]
-                one_hot[np.isnan(u_ND[:, d])] = 1 / column.categories
-                columns += list(one_hot.T / np.sqrt(2))
-            else:
-                columns.append(u_N)
-        return np.array(columns).T.reshape(len(u_ND), len(self.groups_F))
-
-    @property
-    def largest_F(self) -> Array:
-        """The largest value of each feature; the least is 0."""
-        alone = np.bincount(self.groups_F) == 1
-        return np.where(alone[self.groups_F], 1.0, 1 / np.sqrt(2))
-
-    def decode_point(self, x_F: Array) -> Array:
-        """The nearest point; a choice has the value of its largest feature."""
-        u_D = np.empty(len(self._encoding))
-        for d, column in enumerate(self._encoding.columns):
-            values = x_F[self.groups_F == d]
-            u_D[d] = values[0] if len(values) == 1 else (values.argmax() + 0.5) / column.categories
-        return u_D
 
 
 class BayesOpt:
@@ -87,7 +46,7 @@ class BayesOpt:
     def propose(
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
-        with load_blas_controller().limit(limits=1, user_api="blas"):
+        with limit_blas():
             points = list(self._suggest_points(data, encoding, rng))
         yield from points
 
@@ -110,7 +69,7 @@ class BayesOpt:
             mean_M, sd_M = process.predict(x_MF)
             apart_M = measure_nearness(x_MF, running_PF, len(encoding))
             merit_M = log_expected_improvement(mean_M, sd_M, best) - _TOO_NEAR * apart_M
-            return merit_M if data.favour is None else merit_M + data.favour(u_MD)
+            return merit_M + data.favour(u_MD)
 
         leaders_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")[:5]]
         yield from maximise(score, encoding, leaders_ND, rng, data.allows)
@@ -140,10 +99,8 @@ def predict_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array, A
     """The expected last loss of each trial, and one deviation to either side."""
     loss_NK = interpolate_curves(curves, list_milestones(max(max(curve) for curve in curves)))
     model = CurveModel(loss_NK)
-    ends = model.predict_ends()
-    low_N, end_N, high_N = (
-        model.scale.unscale_losses(ends.mean_N + n * ends.sd_N) for n in (-1, 0, 1)
-    )
+    mean_N, sd_N = model.predict_ends()
+    low_N, end_N, high_N = (model.scale.unscale_losses(mean_N + n * sd_N) for n in (-1, 0, 1))
     ended_N = np.isfinite(loss_NK[:, -1])  # to the last bit
     low_N, end_N, high_N = (
         np.where(ended_N, loss_NK[:, -1], x_N) for x_N in (low_N, end_N, high_N)
@@ -155,44 +112,6 @@ def _interpolate_targets(loss_N: Array, from_N: Array, y_N: Array) -> Array:
     """The targets of losses, interpolated between the known ones."""
     order = np.argsort(from_N, kind="stable")
     return np.asarray(np.interp(loss_N, from_N[order], y_N[order]))
-
-
-@cache
-def load_blas_controller() -> ThreadpoolController:
-    """Limits BLAS threads: with one a suggestion takes 0.017 s, not 0.31 s, beside busy trials."""
-    return ThreadpoolController()
-
-
-def select_rows(loss_N: Array) -> NDArray[np.int64]:
-    """All rows; of too many the best, and as many that are spread over the others."""
-    if len(loss_N) <= _MOST_TRIALS:
-        return np.arange(len(loss_N))
-    half = _MOST_TRIALS // 2
-    order = np.argsort(loss_N, kind="stable")
-    spread = order[half:][np.linspace(0, len(order) - half - 1, half).astype(int)]
-    return np.sort(np.concatenate([order[:half], spread]))
-
-
-def normalize_losses(loss_N: Array) -> Array:
-    """Losses, winsorized and made normal (Yeo and Johnson), of zero mean and unit variance."""
-    loss_N = winsorize(clip_losses(loss_N))
-    spread = loss_N.std()
-    if spread <= 1e-300 or not np.isfinite(spread):
-        return np.zeros_like(loss_N)
-    scale = max(float(np.subtract(*np.quantile(loss_N, [0.75, 0.25]))), 1e-3 * spread)
-    z_N = np.clip((loss_N - np.median(loss_N)) / scale, -1e6, 1e6)
-    with contextlib.suppress(ValueError, ArithmeticError, RuntimeError):
-        z_N = np.asarray(yeojohnson(z_N)[0])
-    if not np.isfinite(z_N).all() or z_N.std() <= 0:
-        z_N = loss_N
-    return np.asarray((z_N - z_N.mean()) / z_N.std())
-
-
-def winsorize(loss_N: Array) -> Array:
-    """Losses without outliers (Tukey, "The Future of Data Analysis", 1962, section 14)."""
-    least, quarter, median = np.quantile(loss_N, [0, 0.25, 0.5])
-    spread = (median - quarter) or (median - least)
-    return np.minimum(loss_N, median + _FAR_OUT * spread) if spread > 0 else loss_N
 
 
 def measure_nearness(x_MF: Array, running_PF: Array, dims: int) -> Array:
@@ -210,11 +129,11 @@ def maximise(
     encoding: Encoding,
     leaders_KD: Array,
     rng: np.random.Generator,
-    allows: Callable[[Array], bool] | None = None,
+    allows: Callable[[Array], bool],
 ) -> Iterator[Array]:
     """Points of a high score, best first: random ones, then finer steps around the best.
 
-    allows: whether a point may be proposed, or None; it is slow, so few points are checked.
+    allows: whether a point may be proposed; it is slow, so few points are checked.
     """
     dims = len(encoding)
     pool = [rng.random((512, dims))]
@@ -222,7 +141,7 @@ def maximise(
         pool.append(_move_points(np.repeat(leaders_KD, 32, axis=0), step, encoding, rng))
     u_MD = encoding.snap(np.concatenate(pool))
     score_M = score(u_MD)
-    ranked = (i for i in np.argsort(-score_M, kind="stable") if allows is None or allows(u_MD[i]))
+    ranked = (i for i in np.argsort(-score_M, kind="stable") if allows(u_MD[i]))
     order = list(islice(ranked, _PROPOSED))
     best_SD = u_MD[order[:_STARTS]]
     best_S = score_M[order[:_STARTS]]
@@ -244,13 +163,13 @@ def maximise(
 
 
 def _find_better(
-    u_KD: Array, score_K: Array, than: float, allows: Callable[[Array], bool] | None
+    u_KD: Array, score_K: Array, than: float, allows: Callable[[Array], bool]
 ) -> int | None:
     """The allowed point of the highest score above `than`, or None."""
     for k in np.argsort(-score_K, kind="stable"):
         if not score_K[k] > than:
             return None
-        if allows is None or allows(u_KD[k]):
+        if allows(u_KD[k]):
             return int(k)
     return None
 

@@ -42,7 +42,6 @@ class GaussianProcess:
     def __init__(
         self, x_NF: Array, y_N: Array, groups_F: Groups, noise_N: Array | None = None
     ) -> None:
-        self._groups_F = groups_F
         noise_N = np.zeros(len(y_N)) if noise_N is None else noise_N
         rows = np.arange(len(y_N))
         if len(rows) > _MAX_FITTED:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.search.searchers._bayesopt import Features, load_blas_controller, normalize_losses
 from tuner.search.searchers._observations import ModelInput
+from tuner.search.searchers._process_inputs import Features, limit_blas, normalize_losses
 from tuner.spec.space.encoding import Array, Encoding
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class LibraryGP:
         optimizer = _build_optimizer(features, int(rng.integers(2**31)))
         worst = _register(optimizer, data, features)
         for _ in range(_ROUNDS):
-            with load_blas_controller().limit(limits=1, user_api="blas"):
+            with limit_blas():
                 suggested = optimizer.suggest()
             x_F = np.array([suggested[name] for name in optimizer.space.keys])
             yield features.decode_point(x_F)

@@ -97,8 +97,8 @@ class ModelInput:
     failed_ND: Array
     pending_PD: Array
     beyond: int = 0
-    allows: Callable[[Array], bool] | None = None
-    favour: Callable[[Array], Array] | None = None
+    allows: Callable[[Array], bool] = lambda u_D: True
+    favour: Callable[[Array], Array | float] = lambda u_MD: 0.0
 
     @property
     def stops_early(self) -> bool:

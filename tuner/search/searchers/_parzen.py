@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from tuner.search.searchers._observations import ModelInput
-from tuner.spec.space.encoding import Array, Column, Encoding
+from tuner.spec.space.encoding import Array, Encoding
 
 _NEAR = 3  # neighbours that determine a kernel's width
 _NARROWEST = 0.03
@@ -43,7 +43,7 @@ class Parzen:
         self._width_KD = np.vstack([width_ND, np.ones((1, dims))])
         self._encoding = encoding
         self._category_KC = {
-            d: _compute_category_weights(column, self._u_KD[:, d])
+            d: _compute_category_weights(encoding, d, self._u_KD[:, d])
             for d, column in enumerate(encoding.columns)
             if column.categories
         }
@@ -106,15 +106,13 @@ def draw_by_ratio(
     count: int,
     rng: np.random.Generator,
     *,
-    widening: float = 1.0,
-    favour: Callable[[Array], Array] | None = None,
+    widening: float,
+    favour: Callable[[Array], Array | float],
 ) -> Iterator[Array]:
     """Points near the good ones by the ratio of densities (Bergstra et al., 2011), best first."""
     for _ in range(_ROUNDS):
         u_MD = good.draw(count, rng, widening=widening)
-        ratio_M = good.log_density(u_MD) - other.log_density(u_MD)
-        if favour is not None:
-            ratio_M = ratio_M + favour(u_MD)
+        ratio_M = good.log_density(u_MD) - other.log_density(u_MD) + favour(u_MD)
         yield from u_MD[np.argsort(-ratio_M, kind="stable")]
 
 
@@ -157,12 +155,11 @@ def compute_adaptive_widths(u_ND: Array) -> Array:
     return width_ND
 
 
-def _compute_category_weights(column: Column, u_K: Array) -> Array:
+def _compute_category_weights(encoding: Encoding, d: int, u_K: Array) -> Array:
     """The weight of each category in each kernel: mostly that of its point."""
     active_K = ~np.isnan(u_K)
-    share_KC = np.full((len(u_K), column.categories), 1 / (active_K.sum() + 1))
-    chosen_K = np.minimum((u_K[active_K] * column.categories).astype(int), column.categories - 1)
-    share_KC[np.flatnonzero(active_K), chosen_K] += 1
+    share_KC = np.full((len(u_K), encoding.columns[d].categories), 1 / (active_K.sum() + 1))
+    share_KC[active_K, encoding.find_cells(d, u_K[active_K])] += 1
     return np.asarray(share_KC / share_KC.sum(axis=1, keepdims=True))
 
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from tuner.search.curves import clip_losses
-from tuner.search.searchers._bayesopt import (
+from tuner.search.searchers._gaussian import GaussianProcess
+from tuner.search.searchers._process_inputs import (
     Features,
-    load_blas_controller,
+    limit_blas,
     normalize_losses,
     select_rows,
 )
-from tuner.search.searchers._gaussian import GaussianProcess
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
 from tuner.spec.space.spaces import compute_config_key
@@ -48,7 +48,7 @@ def order_leaders(
     if len(configs) < 2:
         return configs
     points = [u_D for _, u_D in leaders.values()]
-    with load_blas_controller().limit(limits=1, user_api="blas"):
+    with limit_blas():
         ranks = [predict_ranks(encoding, *task, np.array(points)) for task in tasks]
     return [configs[m] for m in order_greedily(np.array(ranks))]
 
