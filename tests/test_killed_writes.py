@@ -23,7 +23,7 @@ from tuner.experiment.history import fold
 from tuner.experiment.journal import Journal
 from tuner.experiment.local_sync import LocalSync
 from tuner.experiment.reading import read
-from tuner.search.resuming import Retention, build_assignment
+from tuner.search.retention import Retention, build_assignment
 from tuner.spec.sections import Objective
 from tuner.trial import torch_compat
 from tuner.trial.checkpoints import CheckpointStore, load_state

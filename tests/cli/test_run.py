@@ -9,7 +9,7 @@ from confirmed import FOUND, searched
 from synthetic import Writer, make_folder
 
 from tuner.experiment.folder import ExperimentFolder
-from tuner.search.resuming import Extension
+from tuner.search.extension import Extension
 from tuner.spec.code import IMAGE_CLASSIFIER
 
 

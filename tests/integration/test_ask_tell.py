@@ -13,6 +13,7 @@ import noisy
 import pytest
 from pages import Page
 
+from tuner.experiment.changes import Lengths
 from tuner.experiment.events import TRIAL_STARTED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
@@ -20,7 +21,7 @@ from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import AskTell
 from tuner.search.driver import build_scheduler
-from tuner.search.resuming import replay_events
+from tuner.search.replay import replay_events
 from tuner.service.access import TOKEN_VARIABLE
 
 pytestmark = pytest.mark.slow
@@ -139,6 +140,8 @@ def test_clients_go_on_after_their_server_is_killed(tmp_path):
     assert all(owners[e["trial_id"]] == e["client"] for e in started)
     assert len(set(owners.values())) == 4
     replayed = build_scheduler(results.spec)
-    for _ in replay_events(ExperimentFolder(folder).read_events(), History(), replayed, "loss"):
+    for _ in replay_events(
+        ExperimentFolder(folder).read_events(), History(), replayed, "loss", Lengths()
+    ):
         pass
     assert replayed.stopped == {t.trial_id for t in results.history.list_by_status("stopped")}

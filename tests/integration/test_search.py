@@ -12,7 +12,7 @@ from tuner.experiment.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_START
 from tuner.experiment.files import compute_sha256
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
-from tuner.search.resuming import Extension
+from tuner.search.extension import Extension
 from tuner.search.run import resume_experiment
 from tuner.spec.experiment import build_spec
 from tuner.trial.checkpoints import load_state

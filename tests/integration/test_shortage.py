@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tuner.search import tune_callbacks
+from tuner.search import shortage
 
 SPACE = {"x": "uniform(0, 1)"}
 
@@ -28,7 +28,7 @@ def hog(ray_here):
 def test_search_waits_for_cpus_that_others_hold(hog, searched, monkeypatch):
     import ray
 
-    monkeypatch.setattr(tune_callbacks, "FIRST_S", 1.0)
+    monkeypatch.setattr(shortage, "FIRST_S", 1.0)
     messages = []
 
     class Free(logging.Handler):
@@ -39,7 +39,7 @@ def test_search_waits_for_cpus_that_others_hold(hog, searched, monkeypatch):
             ray.kill(hog)
 
     handler = Free()
-    logger = logging.getLogger("tuner.search.tune_callbacks")
+    logger = logging.getLogger("tuner.search.shortage")
     logger.addHandler(handler)
     try:
         results = searched(

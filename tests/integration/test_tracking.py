@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tuner.search.resuming import Extension
+from tuner.search.extension import Extension
 from tuner.search.run import resume_experiment
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from synthetic import Writer, make_folder
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.search.driver import Driver, build_scheduler
-from tuner.search.resuming import Extension
+from tuner.search.extension import Extension
 from tuner.spec.experiment import build_spec
 from tuner.spec.validation import settle_spec
 

@@ -11,12 +11,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from synthetic import Clock
 
+from tuner.experiment.changes import Lengths
 from tuner.experiment.events import RESULT, TRIAL_ENDED
 from tuner.experiment.history import History, fold
 from tuner.experiment.reading import read
 from tuner.search.ask_tell import AskTell
 from tuner.search.driver import build_scheduler
-from tuner.search.resuming import replay_events
+from tuner.search.replay import replay_events
 from tuner.spec.experiment import build_spec
 
 EPOCHS = 8
@@ -189,7 +190,8 @@ def test_remote_trials_lose_and_repeat_nothing_whatever_happens(tmp_path_factory
         assert history.trials[trial_id].status == status
     replayed = build_scheduler(spec)
     deque(
-        replay_events(read(fleet.folder), History(spec.objective), replayed, "val_loss"), maxlen=0
+        replay_events(read(fleet.folder), History(spec.objective), replayed, "val_loss", Lengths()),
+        maxlen=0,
     )
     stopped = {trial.trial_id for trial in history.list_by_status("stopped")}
     assert stopped == replayed.stopped

@@ -14,7 +14,7 @@ from tuner.experiment.events import CHECKPOINT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
 from tuner.places import ROOT, find_local_folder
-from tuner.search.resuming import Retention, remove_leftovers
+from tuner.search.retention import Retention, remove_leftovers
 from tuner.spec.sections import Objective
 
 SHA256 = "0" * 64

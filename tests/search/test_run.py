@@ -12,7 +12,7 @@ from tuner.errors import JournalError, SpecError, UsageError
 from tuner.experiment.results.results import Results
 from tuner.search import run as driver
 from tuner.search import tune_run
-from tuner.search.resuming import Extension
+from tuner.search.extension import Extension
 from tuner.search.retraining import refit
 from tuner.search.run import describe, resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec

@@ -8,7 +8,8 @@ from searches import search_of
 
 from tuner.experiment.steered import REQUESTED, Requested, Steered
 from tuner.experiment.trials import TrialRecord
-from tuner.search.trial_queue import TrialQueue, replay
+from tuner.search.replay import replay_trials
+from tuner.search.trial_queue import TrialQueue
 from tuner.search.tune_callbacks import TuneSearcher
 from tuner.spec.strategies import SEARCHERS
 from tuner.trial.context import Assignment
@@ -165,7 +166,7 @@ def test_replay_goes_on_as_if_uninterrupted(strategy):
     uninterrupted = run(searcher(strategy), range(16), [])
     assert run(searcher(strategy), range(12), events) == uninterrupted[:12]
     resumed = searcher(strategy)
-    replay(resumed, events)
+    replay_trials(resumed, events)
     assert run(resumed, range(12, 16), []) == uninterrupted[12:]
 
 
@@ -176,7 +177,7 @@ def test_strategy_learns_from_a_trial_that_goes_on_after_its_end(status):
     run(searcher("bohb"), range(12), events)
     error = {"error": {"kind": "nan", "message": "m"}} if status == "failed" else {}
     events[-1] = {**events[-1], "status": status, **error}
-    replay(live, events)
+    replay_trials(live, events)
     assert live.trials["00011"].status != "running"
     config = events[-4]["config"]
     source = Source(live, taken=["00011"], unfinished=[Assignment("00011", config, epoch=2)])
@@ -187,7 +188,7 @@ def test_strategy_learns_from_a_trial_that_goes_on_after_its_end(status):
         {"event": "trial_started", "trial_id": "00011", "config": config},
         {"event": "result", "trial_id": "00011", "epoch": 3, "metrics": {"loss": 0.0}},
     ]
-    replay(replayed, [*events, *later])
+    replay_trials(replayed, [*events, *later])
     trials = replayed.trials
     assert trials == live.trials
     assert (trials["00011"].status, list(trials["00011"].reports)) == ("running", [1, 2, 3])

@@ -158,7 +158,7 @@ def resume(
     from tuner.experiment.results.confirmation import find_refit, should_refit
     from tuner.experiment.results.described import Described
     from tuner.experiment.storage import find_experiment
-    from tuner.search.resuming import Extension, load_if_finished, resolve_trainable
+    from tuner.search.extension import Extension, load_if_finished, resolve_trainable
     from tuner.spec.code import refuse_elsewhere
     from tuner.spec.retired import refuse_retired
     from tuner.spec.text import parse_assignments

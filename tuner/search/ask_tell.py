@@ -26,9 +26,9 @@ from tuner.experiment.trials import TrialRecord
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import UNBOUNDED, Driver
-from tuner.search.resuming import Extension, load_if_finished
+from tuner.search.extension import Extension, load_if_finished
+from tuner.search.replay import find_last_result
 from tuner.search.run import create
-from tuner.search.trial_queue import find_last_result
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec, validate

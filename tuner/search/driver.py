@@ -21,10 +21,17 @@ from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.experiment.verbs import VERBS
-from tuner.search.resuming import list_unfinished, replay_events, sort_unfinished
+from tuner.search.replay import (
+    find_last_result,
+    list_unfinished,
+    replay_end,
+    replay_events,
+    replay_trials,
+    sort_unfinished,
+)
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.search.stopping import EarlyEnd, StopRequest, describe_end, estimate_refit_s
-from tuner.search.trial_queue import TrialQueue, find_last_result, replay, replay_end
+from tuner.search.trial_queue import TrialQueue
 from tuner.search.warm_start import WarmStart, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec
@@ -231,7 +238,7 @@ def build_searcher(
     if warm_start:
         warm_start.apply(searcher)
     with pause_collector():
-        replay(searcher, earlier)
+        replay_trials(searcher, earlier)
         deque(earlier, maxlen=0)
     return searcher
 

@@ -37,7 +37,7 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import find_best_report, find_best_value
 from tuner.experiment.storage import find_experiment_folders, find_free_name
 from tuner.experiment.trials import TrialRecord
-from tuner.search.resuming import Extension, resolve_trainable
+from tuner.search.extension import Extension, resolve_trainable
 from tuner.search.run import refuse_changed_data, resume_experiment, run_experiment
 from tuner.search.stopping import estimate_refit_s
 from tuner.spec.declaration import Declaration, load_declaration

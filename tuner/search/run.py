@@ -23,7 +23,7 @@ from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
 from tuner.reporting.notifier import build_deliveries
-from tuner.search.resuming import Extension, load_if_finished, resolve_trainable
+from tuner.search.extension import Extension, load_if_finished, resolve_trainable
 from tuner.search.warm_start import build_warm_start
 from tuner.spec.code import find_code, refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec, build_spec

@@ -18,7 +18,7 @@ from tuner.experiment.trials import (
     estimate_gain,
     normalize_error,
 )
-from tuner.search.resuming import list_unfinished
+from tuner.search.replay import list_unfinished
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import find_value
 from tuner.spec.sections import Objective, Stop

@@ -9,19 +9,9 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
 from tuner.experiment.history import History
 from tuner.experiment.steered import REQUESTED
-from tuner.experiment.trials import TrialRecord
 from tuner.trial.context import Assignment
-
-_REPORTED = {"done": True}  # in place of a report that a strategy has learned from
-
-
-def find_last_result(trial: TrialRecord) -> dict[str, Any]:
-    """The last report of a trial as a searcher takes it; empty before the first."""
-    last = trial.results[-1:]
-    return {**last[0].metrics, "training_iteration": last[0].epoch} if last else {}
 
 
 def format_trial_id(number: int) -> str:
@@ -189,34 +179,3 @@ def _run_if_defined(strategy: Any, method: str, *arguments: Any) -> Any:
     """The answer of a method that a strategy may lack, or None."""
     bound = getattr(strategy, method, None)
     return bound(*arguments) if bound else None
-
-
-def replay(strategy: Any, events: Iterable[Event]) -> None:
-    """Replay a journal's trials to a `strategy` that learns."""
-    if not hasattr(strategy, "take_trial"):
-        return
-    latest: dict[str, dict[str, Any]] = {}  # trial_id -> its latest report
-    for event in events:
-        kind = event["event"]
-        trial_id = event.get("trial_id", "")
-        if kind == TRIAL_STARTED and trial_id not in latest:
-            strategy.take_trial(trial_id, event["config"])
-            latest[trial_id] = {}
-        elif kind == TRIAL_STARTED:
-            _run_if_defined(strategy, "go_on", trial_id)  # even if it had ended
-        elif kind == RESULT:
-            latest[trial_id] = {**event["metrics"], "training_iteration": event["epoch"]}
-            strategy.on_trial_result(trial_id, latest[trial_id])
-        elif kind == TRIAL_ENDED and event["status"] == FAILED:
-            is_at_fault = event["error"]["kind"] != "node_lost"
-            strategy.on_trial_complete(trial_id, None, error=is_at_fault)
-        elif kind == TRIAL_ENDED and event["status"] != INTERRUPTED:
-            strategy.on_trial_complete(trial_id, latest[trial_id] or None)
-            if latest[trial_id]:
-                latest[trial_id] = _REPORTED  # saves memory: there may be 100,000 trials
-
-
-def replay_end(strategy: Any, trial: TrialRecord) -> None:
-    """Replay the end of a trial to a `strategy` that learns; its driver was killed before it."""
-    if hasattr(strategy, "take_trial"):
-        strategy.on_trial_complete(trial.trial_id, find_last_result(trial) or None)

@@ -21,19 +21,13 @@ from tuner import ray_compat
 from tuner.errors import JournalError, StorageError
 from tuner.experiment import events
 from tuner.experiment.files import check_disk
-from tuner.experiment.journal import Clock
 from tuner.search.driver import Driver
-from tuner.search.resuming import build_assignment, remove_leftovers
+from tuner.search.retention import build_assignment, remove_leftovers
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.trainable import REPORT, SAVE_NOW
 from tuner.trial.trial_process import is_recycled
 from tuner.trial.worker_death import build_death_failure
-from tuner.wording import format_amount, format_duration
 
-FIRST_S = 60.0
-AGAIN_S = 1800.0  # without a trial that runs: until the first warning, the next
-_POLL_S = 1.0
-_LOOK_EVERY_S = 3.0  # at what trials print that begin
 _IDLE_S = 0.1  # a turn of Tune's loop while nothing runs
 
 _log = logging.getLogger(__name__)
@@ -241,63 +235,6 @@ class Recorder(Callback):
 
 def _read_trial_id(trial: Trial) -> str:
     return str(trial.config["trial_id"])
-
-
-class Waiting(Callback):
-    """Logs why no trial runs, while trials wait for one, and shows what those print that begin.
-
-    why: returns the reason, or None if there is none. starting: returns how many workers are
-    starting: they hold the resources that their trials reserve, so none is short. output: returns
-    what one of these trials printed last.
-    """
-
-    def __init__(
-        self,
-        why: Callable[[], str | None],
-        *,
-        starting: Callable[[], int] = lambda: 0,
-        output: Callable[[list[str]], str | None] = lambda trial_ids: None,
-        show: Callable[[str], object] = _log.info,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self._why = why
-        self._starting = starting
-        self._output = output
-        self._show = show
-        self._shown: str | None = None
-        self._clock = clock
-        self._since = self._polled = self._looked = clock()
-        self._after = FIRST_S
-
-    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        now = self._clock()
-        if now - self._polled < _POLL_S:
-            return
-        self._polled = now
-        states = {trial.status for trial in trials}
-        if Trial.RUNNING in states or Trial.PENDING not in states:
-            self._since = self._looked = now
-            self._after = FIRST_S
-            return
-        if now - self._looked >= _LOOK_EVERY_S:
-            self._looked = now
-            text = self._output([_read_trial_id(t) for t in trials if t.status == Trial.PENDING])
-            if text and text != self._shown:
-                self._show(text)
-                self._shown = text
-                self._since = now  # a worker that prints is at work
-                self._after = FIRST_S
-        if now - self._since >= self._after:
-            if reason := self._find_reason():
-                _log.warning(
-                    "no trial has run for %s: %s", format_duration(now - self._since), reason
-                )
-            self._after += AGAIN_S if reason else FIRST_S
-
-    def _find_reason(self) -> str | None:
-        if starting := self._starting():
-            return f"{format_amount(starting, 'worker')} still starting"
-        return self._why()
 
 
 _MOST_CRASHES = 2  # of a trial that is tried again after each

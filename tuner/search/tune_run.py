@@ -32,8 +32,9 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import UNBOUNDED, Driver
-from tuner.search.resuming import Retention, build_assignment, remove_leftovers
-from tuner.search.tune_callbacks import Recorder, TuneSearcher, Waiting
+from tuner.search.retention import Retention, build_assignment, remove_leftovers
+from tuner.search.shortage import Waiting
+from tuner.search.tune_callbacks import Recorder, TuneSearcher
 from tuner.signals import catch_signals
 from tuner.spec.command import Command
 from tuner.spec.loading import is_learner, is_rays_class, load_trainable

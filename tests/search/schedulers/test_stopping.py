@@ -9,10 +9,11 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from synthetic import Writer, make_folder
 
+from tuner.experiment.changes import Lengths
 from tuner.experiment.events import RESULT
 from tuner.experiment.history import History
 from tuner.experiment.reading import read
-from tuner.search.resuming import replay_events
+from tuner.search.replay import replay_events
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.search.schedulers.asha import AshaSettings
 from tuner.spec.sections import Objective
@@ -184,7 +185,7 @@ def test_restored_scheduler_decides_as_before_wherever_the_journal_is_cut(tmp_pa
         writer.kill()
         resumed = make()
         straight = make()
-        for _ in replay_events(read(writer.folder), History(), resumed, "m"):
+        for _ in replay_events(read(writer.folder), History(), resumed, "m", Lengths()):
             pass
         for index, (number, epoch, metrics) in enumerate(reports):
             report = f"{number:05}", epoch, metrics

@@ -1,15 +1,10 @@
 """Bayesian optimisation: the contract, and what the Gaussian process is fitted to."""
 
-import math
-
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from searches import search_of
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tuner.search.searchers._bayesopt import maximise, predict_ends
-from tuner.search.searchers._process_inputs import normalize_losses
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, run_trials
 
 
@@ -86,11 +81,3 @@ def test_suggest_despite_diverged_trials_finds_the_best():
         return 1e5 * (1 + bowl(config)) if config["x"] > 5 / 6 else bowl(config)
 
     assert min(map(bowl, run_trials(search, 0, 20, loss=loss))) < 1e-3
-
-
-@settings(max_examples=25)
-@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30))
-def test_targets_keep_the_order_of_losses(losses):
-    results = normalize_losses(np.array(losses))
-    assert (np.diff(results[np.argsort(losses, kind="stable")]) >= -1e-9).all()
-    assert math.isfinite(float(results.sum()))

@@ -1,17 +1,11 @@
 """The package bayesian-optimization as a model: the contract, and what the library gets."""
 
-import numpy as np
 import pytest
 from bayes_opt import BayesianOptimization
-from hypothesis import given
-from hypothesis import strategies as st
 from searches import ModelSearch, search_of
 
 from tuner.search.searchers._library_gp import LibraryGP
-from tuner.search.searchers._process_inputs import Features
-from tuner.spec.space.encoding import Encoding
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, run_trials
-from tuner.testing.spaces import spaces
 
 LINE = {"x": "uniform(0, 1)"}
 
@@ -20,16 +14,6 @@ LINE = {"x": "uniform(0, 1)"}
 class TestBayesianOptimization(LearningSearcherContract):
     def make(self, space=SPACE, **settings):
         return ModelSearch(LibraryGP(), space, **{"startup": 14, **settings})  # it is slow
-
-
-@given(spaces, st.integers(0, 99))
-def test_point_of_features_returns_the_point(space, seed):
-    encoding = Encoding(space)
-    (u_D,) = encoding.snap(np.random.default_rng(seed).random((1, len(encoding))))
-    features = Features(encoding)
-    x_NF = features(u_D[None])
-    assert (x_NF <= features.largest_F + 1e-12).all()
-    assert encoding.decode(features.decode_point(x_NF[0])) == encoding.decode(u_D)
 
 
 def test_library_gp_searches_near_the_best_allowed():
