@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from math import isfinite
 from pathlib import Path
@@ -140,6 +140,11 @@ def format_rows(rows: Sequence[Sequence[str]]) -> list[str]:
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def join_sections(sections: Iterable[Sequence[str]]) -> str:
+    """The lines of each section that has any, with an empty line between two sections."""
+    return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
 
 def join_names(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from stories import search
 from tuner.reporting.axes import Axis, build_axes
 from tuner.reporting.figures.data import FigureData
 from tuner.reporting.importance import estimate_importances
-from tuner.reporting.optuna_study import build_distributions
+from tuner.reporting.optuna_study import build_distribution
 from tuner.spec.space.parsing import parse_domain
 
 DOMAINS = {
@@ -43,7 +43,8 @@ def draw_trials(count):
 @pytest.mark.parametrize("count", [10, 30, 300])
 def test_importances_equal_those_of_optuna(count):
     configs, losses = draw_trials(count)
-    distributions = build_distributions(DOMAINS, configs)
+    axes = build_axes(DOMAINS, configs)
+    distributions = {name: build_distribution(axis) for name, axis in axes.items()}
     study = optuna.create_study()
     for config, loss in zip(configs, losses, strict=True):
         present = {name: distributions[name] for name in config}

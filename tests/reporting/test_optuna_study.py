@@ -9,7 +9,7 @@ from synthetic import START
 
 from tuner.errors import UsageError
 from tuner.reporting.axes import build_axes, flatten_config
-from tuner.reporting.optuna_study import build_distributions, build_study, write_study
+from tuner.reporting.optuna_study import build_distribution, build_study, write_study
 from tuner.spec.space.parsing import parse_domain
 
 
@@ -57,7 +57,8 @@ def test_study_of_odd_experiments_is_complete(tmp_path, kind):
 )
 def test_distributions_of_domains_hold_all_values(domain, values, expected):
     domains = {} if domain is None else {"x": parse_domain(domain)}
-    assert build_distributions(domains, [{"x": value} for value in values]) == {"x": expected}
+    axes = build_axes(domains, [{"x": value} for value in values])
+    assert build_distribution(axes["x"]) == expected
 
 
 @given(
@@ -70,10 +71,10 @@ def test_distributions_of_domains_hold_all_values(domain, values, expected):
 def test_distributions_of_any_configs_contain_their_values(values, domain):
     domains = {} if domain is None else {"x": parse_domain(domain)}
     configs = [flatten_config({"x": value}) for value in values]
-    distributions = build_distributions(domains, configs)
     axes = build_axes(domains, configs)
-    for config in configs if distributions else ():
+    for config in configs if axes else ():
         params = {"x": axes["x"].find_category(config["x"])}
+        distributions = {"x": build_distribution(axes["x"])}
         optuna.trial.create_trial(
             params=params, distributions=distributions, value=0
         )  # refuses others

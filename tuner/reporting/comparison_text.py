@@ -20,6 +20,7 @@ from tuner.wording import (
     format_number,
     format_rows,
     join_names,
+    join_sections,
 )
 
 
@@ -32,7 +33,7 @@ def format_comparison(comparison: Comparison) -> str:
         [fill(line, 80) for line in format_verdict(comparison)],
         [fill(f"note: {clean_text(note)}", 80) for note in comparison.notes],
     ]
-    return "\n\n".join("\n".join(section) for section in sections if section)
+    return join_sections(sections)
 
 
 def format_headline(comparison: Comparison) -> str:
@@ -120,7 +121,7 @@ def format_confirmation(confirmation: Confirmation, test: Mapping[str, Any] | No
         format_failures(confirmation.results),
         _format_confirmed_model(confirmation, test or {}),
     ]
-    return "\n\n".join("\n".join(section) for section in sections if section)
+    return join_sections(sections)
 
 
 def _format_head(confirmation: Confirmation) -> str:

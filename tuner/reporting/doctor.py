@@ -77,6 +77,10 @@ def check_machine() -> Iterator[Finding]:
     yield Finding(
         "machine", "memory", f"{format_size(free)} of {format_size(total)} are free", *broken
     )
+    free, total = memory.measure_memory()
+    text = f"{format_size(free)} of {format_size(total)} are free"
+    advice = "end other programs, or raise its limit"
+    yield _check_least("machine", "memory", text, advice, is_enough=free >= _LEAST_MEMORY)
     temporary = Path(access.TEMPORARY)
     try:
         with TemporaryDirectory(dir=temporary):
@@ -125,8 +129,14 @@ def check_storage(storage: str) -> Finding:
 
 def _check_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
     free = psutil.disk_usage(str(folder)).free
-    broken = ("broken", advice) if free < _LEAST_DISK else ()
-    return Finding(topic, name, f"{format_size(free)} are free in {folder}", *broken)
+    text = f"{format_size(free)} are free in {folder}"
+    return _check_least(topic, name, text, advice, is_enough=free >= _LEAST_DISK)
+
+
+def _check_least(topic: str, name: str, found: str, advice: str, *, is_enough: bool) -> Finding:
+    return (
+        Finding(topic, name, found) if is_enough else Finding(topic, name, found, "broken", advice)
+    )
 
 
 def _check_token(topic: str, name: str, requires_token: bool, advice: str) -> Finding:

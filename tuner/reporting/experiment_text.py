@@ -31,6 +31,7 @@ from tuner.wording import (
     format_number,
     format_rows,
     format_time,
+    join_sections,
     shorten,
 )
 
@@ -63,7 +64,7 @@ def format_summary(
         format_answers(results.history.steered.answers),
         _format_next_steps(results),
     ]
-    return "\n\n".join("\n".join(section) for section in sections if section)
+    return join_sections(sections)
 
 
 def explain_completion(results: Results) -> str:

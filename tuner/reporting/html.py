@@ -33,6 +33,7 @@ from tuner.reporting.figures import draw_comparison, draw_confusion, draw_sectio
 from tuner.reporting.figures.figure import Plot
 from tuner.reporting.pictures import add_thumbnails, parse_pictures
 from tuner.reporting.report import Report, format_confirmed_mean, format_utc
+from tuner.reporting.tables import list_hyperparameters
 from tuner.spec.plain_values import flatten
 from tuner.wording import clean_text, format_number
 
@@ -114,7 +115,7 @@ def build_best_table(report: Report) -> list[list[str]]:
     configs = [
         {clean_text(n): v for n, v in flatten(b["config"], ".").items()} for b in report.best
     ]
-    names = list(dict.fromkeys(name for config in configs for name in config))
+    names = list_hyperparameters(configs)
     confirmed = any(best["shown"] == "confirmed" for best in report.best)
     head = ["trial", clean_text(metric), *(["confirmed mean"] if confirmed else []), "epoch"]
     rows = []

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import optuna
 from optuna.distributions import (
@@ -28,8 +27,6 @@ from tuner.experiment.files import check_target
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import find_best_value
 from tuner.reporting.axes import Axis, build_axes, flatten_config
-from tuner.spec.sections import Objective
-from tuner.spec.space.domains import Domain
 from tuner.spec.space.spaces import list_domains
 from tuner.wording import clean_text
 
@@ -57,17 +54,6 @@ def silence_optuna() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-def _create_study(
-    trials: Sequence[FrozenTrial], objective: Objective, name: str | None = None
-) -> optuna.Study:
-    """A Study in memory of these trials, renumbered from 0, to minimise or to maximise."""
-    study = optuna.create_study(
-        study_name=name, direction="minimize" if objective.sign > 0 else "maximize"
-    )
-    study.add_trials(trials)
-    return study
-
-
 def build_study(results: Results) -> optuna.Study:
     """The trials of an experiment as a Study in memory.
 
@@ -76,7 +62,11 @@ def build_study(results: Results) -> optuna.Study:
     status, seed, origin and kind of failure are user attributes.
     """
     with silence_optuna():
-        study = _create_study([*_build_frozen_trials(results)], results.objective, results.name)
+        study = optuna.create_study(
+            study_name=results.name,
+            direction="minimize" if results.objective.sign > 0 else "maximize",
+        )
+        study.add_trials([*_build_frozen_trials(results)])
         study.set_user_attr("metric", results.metric)
     return study
 
@@ -121,7 +111,7 @@ def _build_frozen_trials(results: Results) -> Iterator[FrozenTrial]:
     configs = {trial_id: flatten_config(trial.config) for trial_id, trial in results.trials.items()}
     space = results.spec.search.space
     axes = build_axes(dict(list_domains(space)), list(configs.values()))
-    distributions = {name: _build_distribution(axis) for name, axis in axes.items()}
+    distributions = {name: build_distribution(axis) for name, axis in axes.items()}
     for number, (trial_id, trial) in enumerate(results.trials.items()):
         config = configs[trial_id]
         present = {name: d for name, d in distributions.items() if name in config}
@@ -154,14 +144,7 @@ def _build_frozen_trials(results: Results) -> Iterator[FrozenTrial]:
         )
 
 
-def build_distributions(
-    domains: Mapping[str, Domain], configs: Sequence[Mapping[str, Any]]
-) -> dict[str, BaseDistribution]:
-    """The distribution of each hyperparameter, as `build_axes` has its axis."""
-    return {name: _build_distribution(axis) for name, axis in build_axes(domains, configs).items()}
-
-
-def _build_distribution(axis: Axis) -> BaseDistribution:
+def build_distribution(axis: Axis) -> BaseDistribution:
     if axis.categories:
         return CategoricalDistribution(axis.categories)
     if axis.is_integer:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from textwrap import fill
+from types import MappingProxyType
 from typing import Any
 
 from tuner.errors import UsageError, suggest_similar
@@ -37,11 +38,13 @@ def render_reference() -> str:
         trim_blocks=True,
     )
     apart = {"training", "search", "scheduler", *SECTIONS}
+    declaration = load_default_declaration()
+    notes, lists = declaration.describe_settings()
     text = environment.get_template("spec.md.jinja").render(
         top=_format_entries("", ExperimentSpec, besides=apart),
         trainable=_describe_trainable(),
-        training=_describe_training(),
-        lists=load_default_declaration().describe_settings()[1],
+        training=_format_entries("training", declaration.settings or Settings, notes=notes),
+        lists=lists,
         list_of=_format_list,
         search=_format_entries("search", SearchSettings, defaults={"strategy": None}),
         domains=_describe_domains(),
@@ -90,24 +93,27 @@ def _format_entries(
     model: type[Settings],
     *,
     besides: Collection[str] = (),
-    defaults: Mapping[str, str | None] | None = None,
+    defaults: Mapping[str, str | None] = MappingProxyType({}),
+    notes: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """An item for each field. defaults: of fields that the model requires."""
+    """An item for each field. defaults: of fields that the model requires. notes: in place of
+    defaults that depend on the network.
+    """
     schema = build_schema(model)
-    defaults = defaults or {}
     lines = []
     for name, field in schema["properties"].items():
         if name not in besides:
             key = f"{prefix}.{name}" if prefix else name
             required = name in schema.get("required", ()) and name not in defaults
-            default = {"default": defaults[name]} if name in defaults else {}
-            lines.append(_format_entry(key, {**field, **default}, required=required))
+            if name in defaults:
+                field["default"] = defaults[name]
+            if name in notes:
+                field.pop("default", None)
+            lines.append(_format_entry(key, field, required=required, of=notes.get(name, "")))
     return "\n".join(lines)
 
 
-def _format_entry(
-    key: str, schema: Mapping[str, Any], *, required: bool = False, of: str = ""
-) -> str:
+def _format_entry(key: str, schema: Mapping[str, Any], *, required: bool, of: str) -> str:
     """A line of a list: the key, what it may be, its default, what it means."""
     default = ""
     if "default" in schema:
@@ -158,18 +164,6 @@ def _describe_bounds(schema: Mapping[str, Any]) -> str:
     }
     between = " " if "maximum" in bounds else " and "
     return between.join(bounds.values()) + " on" * (list(bounds) == ["minimum"])
-
-
-def _describe_training() -> str:
-    """The settings of the Learner that ships; some defaults depend on the network."""
-    declaration = load_default_declaration()
-    defaults, _ = declaration.describe_settings()
-    lines = []
-    for name, field in build_schema(declaration.settings or Settings)["properties"].items():
-        if name in defaults:
-            field = {key: value for key, value in field.items() if key != "default"}
-        lines.append(_format_entry(f"training.{name}", field, of=defaults.get(name, "")))
-    return "\n".join(lines)
 
 
 def _describe_domains() -> str:

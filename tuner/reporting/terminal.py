@@ -27,7 +27,14 @@ from tuner.reporting.experiment_text import (
 )
 from tuner.spec.experiment import ExperimentSpec
 from tuner.streams import create_console
-from tuner.wording import clean_text, format_config, format_duration, format_number, shorten
+from tuner.wording import (
+    clean_text,
+    format_config,
+    format_duration,
+    format_number,
+    join_sections,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -304,7 +311,7 @@ def format_status(results: Results, *, now: float) -> str:
     changes = format_changes(results.changes)
     controls = format_answers(history.steered.answers)
     sections = [view, format_gain(results), format_failures(results), changes, controls]
-    return "\n\n".join("\n".join(section) for section in sections if section)
+    return join_sections(sections)
 
 
 def follow_search(

@@ -46,7 +46,7 @@ def test_importance_of_few_trials_is_not_significant(tmp_path):
 )
 def test_importance_without_enough_trials_has_reason(tmp_path, kind, why):
     data = FigureData(odd(tmp_path / "x", kind))
-    assert hyperparameters.draw_importance(data) == (why, None)
+    assert draw_section("hyperparameters", data)[0].caption == why
 
 
 def test_parallel_draws_a_line_for_each_trial(data):

@@ -26,8 +26,18 @@ _FLAT = 0.01  # of the same: no improvement
 _RISE = 0.05  # of the same: overfitting
 _ANNEALED = 0.5  # share of the learning rate that is left at the end
 _REGULARISERS = (
-    *("weight_decay", "dropout", "smoothing", "mixup", "cutmix", "cutout", "augment", "crop"),
-    *("flip", "erasing", "drop_path", "l2"),
+    "weight_decay",
+    "dropout",
+    "smoothing",
+    "mixup",
+    "cutmix",
+    "cutout",
+    "augment",
+    "crop",
+    "flip",
+    "erasing",
+    "drop_path",
+    "l2",
 )
 
 
@@ -165,8 +175,13 @@ def _check_improvement(
         f"tuner resume {record.name} scheduler.max_t={2 * length}"
         if record.spec.scheduler
         else record.format_run_command(*_list_length_settings(record, 2 * length)),
-        {"n": len(curves), "max_t": length, "expected_gain": gain.mean, "interval": [low, high]}
-        | {"share_of_improvement": of_all.mean},
+        {
+            "n": len(curves),
+            "max_t": length,
+            "expected_gain": gain.mean,
+            "interval": [low, high],
+            "share_of_improvement": of_all.mean,
+        },
     )
 
 
@@ -248,6 +263,11 @@ def _check_overfitting(
         record.format_run_command(
             *([setting] if lacks else _list_length_settings(record, shorter))
         ),
-        {"n": len(curves), "best_epoch": median, "rise": rise.mean}
-        | {"interval": [rise.low, rise.high], "regularisers": sorted(present)},
+        {
+            "n": len(curves),
+            "best_epoch": median,
+            "rise": rise.mean,
+            "interval": [rise.low, rise.high],
+            "regularisers": sorted(present),
+        },
     )

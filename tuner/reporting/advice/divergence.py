@@ -35,7 +35,8 @@ def check_divergence(record: SearchRecord) -> Iterator[Finding]:
     hits = int((holds_N & record.diverged_N).sum())
     if hits < _INSIDE * inside or hits < _EXPLAINED * bad:
         return
-    (low, high), (low_inside, high_inside) = wilson(bad / n, n), wilson(hits / inside, inside)
+    low, high = wilson(bad / n, n)
+    low_inside, high_inside = wilson(hits / inside, inside)
     severity: Severity = "high" if low > 0.15 else "medium" if low > 0.05 else "low"
     yield Finding(
         "diverged",
@@ -48,8 +49,15 @@ def check_divergence(record: SearchRecord) -> Iterator[Finding]:
         record.format_run_command(
             f"search.forbid={format_literal([*record.spec.search.forbid, text])}"
         ),
-        {"diverged": bad, "n": n, "interval": [low, high], "rule": text}
-        | {"inside": inside, "hits": hits, "interval_inside": [low_inside, high_inside]},
+        {
+            "diverged": bad,
+            "n": n,
+            "interval": [low, high],
+            "rule": text,
+            "inside": inside,
+            "hits": hits,
+            "interval_inside": [low_inside, high_inside],
+        },
     )
 
 

@@ -122,8 +122,16 @@ def _check_edge(record: SearchRecord, d: int, column: Column) -> Iterator[Findin
         f"its domain, which ends at {bound} ({format_share(low, high)}){fitted}.",
         f"The best value probably lies beyond {bound}: extend that side.",
         record.format_run_command(f"search.space.{column.path}={domain}"),
-        {"hyperparameter": column.path, "side": side, "hits": hits, "n": n, "p": p}
-        | {"interval": [low, high], "optimum_at_end": at_end, "domain": str(domain)},
+        {
+            "hyperparameter": column.path,
+            "side": side,
+            "hits": hits,
+            "n": n,
+            "p": p,
+            "interval": [low, high],
+            "optimum_at_end": at_end,
+            "domain": str(domain),
+        },
     )
 
 
@@ -258,8 +266,15 @@ def _check_waste(record: SearchRecord, d: int, column: Column) -> Iterator[Findi
         f"{100 * (1 - kept):.0f} % of its domain {bad} are hopeless.",
         "A narrower domain spends the trials where the good ones are.",
         record.format_run_command(f"search.space.{column.path}={domain}"),
-        {"hyperparameter": column.path, "wasted": 1 - kept, "outside": outside, "hopeless": bad}
-        | {"n": len(record.trials), "best": k, "domain": domain},
+        {
+            "hyperparameter": column.path,
+            "wasted": 1 - kept,
+            "outside": outside,
+            "hopeless": bad,
+            "n": len(record.trials),
+            "best": k,
+            "domain": domain,
+        },
     )
 
 
@@ -286,7 +301,7 @@ def _check_effects(record: SearchRecord, effects: Effects) -> Iterator[Finding]:
     best = flatten(record.trials[int(record.order_N[0])].config, ".")
     for effect in effects.singles if effects.total >= _EXPLAINED else ():
         name = effect.names[0]
-        value = best.get(effect.names[0])
+        value = best.get(name)
         if effect.high >= _USELESS or not isinstance(value, bool | int | float | str):
             continue
         yield Finding(
@@ -296,6 +311,10 @@ def _check_effects(record: SearchRecord, effects: Effects) -> Iterator[Finding]:
             f"{effects.n} trials ({format_share(0, effect.high)}).",
             "Fixed at the value of the best trial, it leaves the trials to the others.",
             record.format_run_command(f"search.space.{name}={format_literal(value)}"),
-            {"hyperparameter": name, "share": effect.share, "n": effects.n}
-            | {"interval": [0.0, effect.high]},
+            {
+                "hyperparameter": name,
+                "share": effect.share,
+                "n": effects.n,
+                "interval": [0.0, effect.high],
+            },
         )

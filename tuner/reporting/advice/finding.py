@@ -29,9 +29,12 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values."""
-        evidence = {**self.figures, "seen": self.seen, "meaning": self.meaning}
-        kept = {"kind": self.kind, "severity": self.severity}
-        return {**kept, "evidence": evidence, "action": {"command": self.command}}
+        return {
+            "kind": self.kind,
+            "severity": self.severity,
+            "evidence": {**self.figures, "seen": self.seen, "meaning": self.meaning},
+            "action": {"command": self.command},
+        }
 
     def format_text(self) -> str:
         """As lines of a terminal."""

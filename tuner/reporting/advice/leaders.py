@@ -98,7 +98,7 @@ def _check_ties(
         return
     nearest = close[0]
     top = len(close) + 1
-    gap = abs(close[0].mean)
+    gap = abs(nearest.mean)
     spreads = [compute_mean(list(values.values())).sd or 0.0 for values in ordered]
     sd = sqrt(sum(spread**2 for spread in spreads) / len(spreads))
     needed = count_needed_seeds(sd, gap) if gap > 0 else _MOST_SEEDS + 1
@@ -189,6 +189,13 @@ def _check_validation_size(record: SearchRecord) -> Iterator[Finding]:
         f"{format_number(drop)}. About {images:,} images show "
         f"{format_number(max(wanted, _FINEST))}.",
         f"tuner confirm {record.name} --top {_LEADING}",
-        {"accuracy": values[0], "images": best.images, "interval": [low, high], "n": mean.n}
-        | {"luck": luck, "expected_drop": drop, "images_needed": images},
+        {
+            "accuracy": values[0],
+            "images": best.images,
+            "interval": [low, high],
+            "n": mean.n,
+            "luck": luck,
+            "expected_drop": drop,
+            "images_needed": images,
+        },
     )

@@ -29,7 +29,7 @@ from tuner.reporting.figures.figure import (
     escape_text,
     round_values,
 )
-from tuner.reporting.importance import FEWEST, Importance
+from tuner.reporting.importance import Importance
 from tuner.spec.plain_values import is_number
 from tuner.wording import format_number, join_names
 
@@ -55,8 +55,6 @@ _WITHOUT = -0.08  # where a line crosses the axis of a hyperparameter that the t
 def draw_importance(data: FigureData) -> Drawing:
     """A bar for each hyperparameter's share with its spread; grey if shares overlap."""
     importances = data.importances
-    if not importances:
-        return data.explain_lack(FEWEST), None
     bars = list(reversed(importances))  # the first one drawn is the lowest
     shares = [f"{item.share:.2f}" if item.told_apart else _UNCERTAIN for item in bars]
     names = [escape_text(item.name) for item in bars]
@@ -106,8 +104,6 @@ def _explain_importance(importances: Sequence[Importance]) -> str:
 
 def draw_parallel_coordinates(data: FigureData) -> Drawing:
     """A line for each trial over the axes of the objective and of the hyperparameters."""
-    if why := data.explain_lack():
-        return why, None
     order = data.names_by_importance
     names = [name for name in data.axes if name in order[:_MOST_AXES]]
     trials = select_leading(data.ranked, _MOST_LINES)
