@@ -29,7 +29,7 @@ from tuner.experiment.files import compute_sha256
 from tuner.experiment.journal import Journal
 from tuner.experiment.results.results import Results
 from tuner.reporting import tensorboard_server
-from tuner.reporting.terminal import format_status
+from tuner.reporting.live_view import format_status
 from tuner.search import run as driver
 from tuner.search import tune_run
 from tuner.service.api import router

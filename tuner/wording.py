@@ -142,6 +142,11 @@ def format_rows(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
+def format_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """`format_rows` of texts that may be someone else's, below a head."""
+    return "\n".join(format_rows([tuple(map(clean_text, row)) for row in (head, *rows)]))
+
+
 def join_sections(sections: Iterable[Sequence[str]]) -> str:
     """The lines of each section that has any, with an empty line between two sections."""
     return "\n\n".join("\n".join(lines) for lines in sections if lines)

@@ -11,7 +11,14 @@ from tuner.cluster.nodes import Node
 from tuner.cluster.tasks import Reply
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.shared_storage import MISSING, write_marker
-from tuner.reporting.doctor import Examined, Finding, check_nodes, check_setup, examine_node
+from tuner.reporting.doctor import (
+    Examined,
+    Finding,
+    check_nodes,
+    check_setup,
+    examine_node,
+    format_findings,
+)
 from tuner.trial import memory_monitor
 
 GIB = 1 << 30
@@ -112,3 +119,25 @@ def test_examine_node_reports_machine_and_storage(tmp_path):
     assert (node.apart, bool(node.versions["tuner"])) == ("", True)
     assert {"CPUs", "memory"} <= {f.name for f in node.findings}
     assert examine_node(str(tmp_path / "gone")).apart == MISSING
+
+
+GOOD = Finding("machine", "CPUs", "4 of 4")
+
+
+SLOW = Finding("machine", "disk", "slow \x1b[31m", "warning", "buy another")
+
+
+BROKEN = Finding("versions", "ray", "not installed", "broken", "pip install ray")
+
+
+def test_findings_text_shows_advice_and_verdict():
+    assert format_findings([GOOD, SLOW, BROKEN]).splitlines() == [
+        "machine   CPUs  ok       4 of 4",
+        "machine   disk  warning  slow  [31m",
+        "versions  ray   broken   not installed",
+        "",
+        "warning  machine, disk: buy another",
+        "broken  versions, ray: pip install ray",
+        "",
+        "A search would not work: 1 finding.",
+    ]

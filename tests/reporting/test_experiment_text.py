@@ -1,7 +1,6 @@
-"""What an experiment came to, and what was changed of it, in words."""
+"""What an experiment came to, in words."""
 
 import json
-from datetime import datetime
 from math import log1p
 
 import pytest
@@ -12,18 +11,11 @@ import tuner
 from tuner.experiment.results.confirmation import describe_best
 from tuner.experiment.results.listing import list_experiments
 from tuner.experiment.results.results import Results
-from tuner.experiment.steered import Answer
 from tuner.reporting.advice import advise
-from tuner.reporting.experiment_text import (
-    format_best_trial,
-    format_changes,
-    format_control,
-    format_dated_request,
-    format_summary,
-)
+from tuner.reporting.experiment_tables import format_experiments
+from tuner.reporting.experiment_text import format_best_trial, format_summary
+from tuner.reporting.live_view import format_status
 from tuner.reporting.report import Report
-from tuner.reporting.tables import format_experiments
-from tuner.reporting.terminal import format_status
 
 
 @pytest.fixture
@@ -181,28 +173,6 @@ def test_best_text_of_confirmed_trial_has_mean_and_model(snapshot, tmp_path):
     snapshot(format_best_trial(describe_best(search)[0], None, search.metric))
 
 
-CONTROLS = (
-    {"verb": "stop-trial", "trial_id": "00003"},
-    {"verb": "max-concurrent", "max_concurrent": None},
-    {"verb": "time-budget", "time_budget_s": 5400.0},
-    {"verb": "try", "config": {"lr": 0.01, "batch_size": 64}},
-    {"verb": "\x1b[2Jfinish"},
-)
-
-
-def test_control_text_is_what_a_user_types(snapshot):
-    snapshot("\n".join(map(format_control, CONTROLS)))
-
-
-def test_change_lines_have_time_and_epochs(snapshot):
-    made = datetime(2026, 11, 22, 20, 10).timestamp()
-    longer = {"was": {"scheduler.max_t": 10}, "is": {"scheduler.max_t": 20}}
-    odd = {"was": {"\x1b[2J": "\x07"}, "is": {"\x1b[2J": None}}
-    when = {"time": made, "after_epochs": 60}
-    snapshot("\n".join(format_changes([when | longer, when | odd])))
-    assert format_changes([]) == []
-
-
 @pytest.mark.parametrize("reason", [None, "time_budget", "target"])
 def test_summary_says_that_a_search_ended_before_its_time_budget(tmp_path, reason):
     writer = Writer(make_folder(tmp_path / "digits", time_budget_s=600))
@@ -213,23 +183,3 @@ def test_summary_says_that_a_search_ended_before_its_time_budget(tmp_path, reaso
     is_early = reason is None
     assert (", before its time budget of 10m" in text) == is_early
     assert ("--add-samples 3" in text) == is_early
-
-
-@pytest.mark.parametrize(
-    ("answer", "line"),
-    [
-        ({}, "pause, asked by ann: the driver has not answered yet"),
-        ({"time": 0}, "pause, asked by ann"),
-        ({"time": 0, "refused": "it has\x1b ended"}, "pause, asked by ann; not done: it has"),
-    ],
-)
-def test_request_line_says_what_came_of_it(answer, line):
-    shown = format_dated_request({"control": {"verb": "pause"}, "by": "ann", **answer})
-    assert line in shown
-    assert ("asked by" in shown) == ("asked by" in line)
-    assert "\x1b" not in shown
-
-
-def test_request_line_of_an_answer_without_a_user(tmp_path):
-    answer = Answer("1", 0.0, {"verb": "pause"})
-    assert format_dated_request(answer.as_dict()).endswith("  pause")

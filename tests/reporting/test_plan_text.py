@@ -1,14 +1,9 @@
-"""What `tuner validate` and `tuner refine` say."""
-
-import json
-from pathlib import Path
+"""What `tuner validate` says."""
 
 import pytest
 import yaml
-from confirmed import searched
 
-from tuner.experiment.results.refinement import refine
-from tuner.reporting.plan_text import describe_refinement, format_plan, format_refinement
+from tuner.reporting.plan_text import format_plan
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.plan import build_plan
 from tuner.spec.validation import Machine
@@ -78,14 +73,3 @@ def test_plan_text_ends_with_the_spec():
     after = text.partition("Its spec\n")[2]
     assert ExperimentSpec.from_text(after) == spec
     assert yaml.safe_load(after)["name"] == "mine"
-
-
-def test_refinement_text_shows_each_change(snapshot, tmp_path):
-    space = {"lr": "loguniform(0.001, 1)"}
-    search = searched(
-        tmp_path / "digits", {0.1: 0.9}, search={"strategy": "random", "space": space}
-    )
-    refinement = refine(search, points=3)
-    path = Path("my own.yaml")
-    snapshot(format_refinement(refinement, path, space | {"k": 3}))
-    snapshot(json.dumps(describe_refinement(refinement, path), indent=1))

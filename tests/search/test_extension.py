@@ -8,7 +8,7 @@ from synthetic import Writer, make_folder, read_document
 
 from tuner.errors import UsageError
 from tuner.experiment.folder import ExperimentFolder
-from tuner.reporting.experiment_text import explain_completion
+from tuner.reporting.commands import explain_completion
 from tuner.search.extension import Extension, load_if_finished, resolve_trainable
 from tuner.spec.experiment import parse_trainable
 from tuner.spec.sections import Objective

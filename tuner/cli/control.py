@@ -60,7 +60,7 @@ def control(
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.owner import find_user_name
     from tuner.experiment.storage import find_experiment
-    from tuner.reporting.experiment_text import format_control
+    from tuner.reporting.control_text import format_control
 
     files = ExperimentFolder(find_experiment(name, storage))
     control = _parse_control(files, verb, values, like)

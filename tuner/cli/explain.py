@@ -156,7 +156,7 @@ def refine(results: Results, to: str | None, as_json: bool) -> None:
     many values of each continuous hyperparameter it tries.
     """
     from tuner.experiment.results import refinement
-    from tuner.reporting.plan_text import describe_refinement, format_refinement
+    from tuner.reporting.refinement_text import describe_refinement, format_refinement
 
     refined = refinement.refine(results, points=_POINTS)
     path = refinement.write_refined(refined, Path(to) if to else None)

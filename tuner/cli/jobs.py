@@ -16,10 +16,10 @@ from tuner.cli.consent import admit
 from tuner.cli.printing import format_json
 from tuner.cli.validate import split_arguments
 from tuner.errors import UsageError
-from tuner.wording import find_program
+from tuner.wording import find_program, format_duration, format_table, format_time
 
 if TYPE_CHECKING:
-    from tuner.cluster.jobs import Jobs
+    from tuner.cluster.jobs import Job, Jobs
     from tuner.spec.code import NamedCode
 
 
@@ -112,12 +112,25 @@ def _check(
 def jobs(address: str, as_json: bool) -> None:
     """List the jobs on a cluster, running and ended."""
     from tuner.cluster.jobs import open_jobs
-    from tuner.reporting.tables import format_jobs
 
     with open_jobs(address) as cluster:
         listed = cluster.list_jobs()
     shown = [asdict(job) for job in listed]
-    click.echo(format_json(shown) if as_json else format_jobs(listed, now=time.time()))
+    click.echo(format_json(shown) if as_json else _format_jobs(listed, now=time.time()))
+
+
+def _format_jobs(jobs: Sequence[Job], *, now: float) -> str:
+    """One line for each job. now: seconds since the epoch."""
+    if not jobs:
+        return "no jobs yet; start one with: tuner submit digits"
+    rows = []
+    for job in jobs:
+        started = took = ""
+        if job.started is not None:
+            started = format_time(job.started)
+            took = format_duration((job.ended or now) - job.started)
+        rows.append((job.job_id, job.status.lower(), started, took, job.command))
+    return format_table(("ID", "STATUS", "STARTED", "TOOK", "COMMAND"), rows)
 
 
 @options.command("Cluster", 3)

@@ -32,7 +32,7 @@ def ls(columns: str | None, storage: str | None, as_json: bool, **chosen: Any) -
     """List the experiments in the storage, oldest first."""
     from tuner.experiment.results.listing import find, list_experiments
     from tuner.experiment.results.rows import check_names
-    from tuner.reporting.tables import format_experiments
+    from tuner.reporting.experiment_tables import format_experiments
 
     listed = list_experiments(storage)
     names = columns.split(",") if columns else None
@@ -56,7 +56,7 @@ def show(results: Results, follow: bool, as_json: bool) -> None:
     from tuner.experiment.results.confirmation import find_refit, show_json
     from tuner.experiment.results.measured_tests import read_best_test
     from tuner.experiment.results.results import Results
-    from tuner.reporting import terminal
+    from tuner.reporting import live_view, terminal
     from tuner.reporting.experiment_text import format_summary
 
     if follow:
@@ -66,7 +66,7 @@ def show(results: Results, follow: bool, as_json: bool) -> None:
     if as_json:
         click.echo(format_json(shown))
     elif results.status == RUNNING:
-        click.echo(terminal.format_status(results, now=time.time()))
+        click.echo(live_view.format_status(results, now=time.time()))
     else:
         beside = {name: shown.get(name) for name in ("confirmed", "refit")}
         click.echo(
@@ -105,7 +105,7 @@ def best(
     """
     from tuner.experiment.results.confirmation import describe_best
     from tuner.reporting.experiment_text import format_best_trial
-    from tuner.reporting.tables import format_front
+    from tuner.reporting.trial_tables import format_front
 
     leaders = describe_best(results, top=top or 1, metric=metric, mode=mode)
     by = metric or results.metric
@@ -136,12 +136,13 @@ def trials(results: Results, trial_id: str | None, as_json: bool, **chosen: Any)
     EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
     trial_id, status, epochs, epoch, time and error.
     """
+
     from tuner.experiment.results.trial_rows import (
         build_trial_rows,
         describe_trial,
         select_trial_rows,
     )
-    from tuner.reporting.tables import format_trial, format_trials
+    from tuner.reporting.trial_tables import format_trial, format_trials
 
     if trial_id is not None:
         trial = results.trial(trial_id)

@@ -67,7 +67,7 @@ def print_outcome(
 def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: bool) -> int:
     """Print the result of a confirmation; returns the exit code."""
     from tuner.experiment.results.accuracy import describe_test
-    from tuner.reporting.comparison_text import format_confirmation
+    from tuner.reporting.confirmation_text import format_confirmation
 
     results = confirmation.results
     test = _test_metrics(results, confirmation.trial.trial_id, evaluate=evaluate)

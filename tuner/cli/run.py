@@ -93,7 +93,7 @@ def run(
 def _refit_best(results: Results, address: str) -> Results | None:
     """Refit the best trial on the Ray at `address`, where the spec wants that."""
     from tuner.experiment.results.confirmation import should_refit
-    from tuner.reporting.experiment_text import format_resume_command
+    from tuner.reporting.commands import format_resume_command
     from tuner.search.retraining import run_requested_refit
 
     if should_refit(results):
@@ -172,7 +172,7 @@ def resume(
     more = Extension(add_samples or 0, time_budget, changes=settings, **extension)
     results = load_if_finished(before.folder, more)
     if results and not should_refit(results):
-        from tuner.reporting.experiment_text import explain_completion
+        from tuner.reporting.commands import explain_completion
 
         click.echo(explain_completion(results), err=as_json)
         if as_json:

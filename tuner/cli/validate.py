@@ -159,7 +159,7 @@ def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
         plain = [asdict(finding) for finding in findings]
         click.echo(format_json({"ok": not broken, "findings": plain}))
     else:
-        from tuner.reporting.tables import format_findings
+        from tuner.reporting.doctor import format_findings
 
         click.echo(format_findings(findings))
     return int(broken)

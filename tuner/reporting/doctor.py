@@ -28,7 +28,7 @@ from tuner.experiment.shared_storage import find_existing_parent, find_sharing_f
 from tuner.places import find_default_storage, is_url
 from tuner.spec import quotas
 from tuner.trial import memory_monitor
-from tuner.wording import format_size
+from tuner.wording import clean_text, format_amount, format_rows, format_size
 
 GIB = 1 << 30
 
@@ -77,10 +77,6 @@ def check_machine() -> Iterator[Finding]:
     yield Finding(
         "machine", "memory", f"{format_size(free)} of {format_size(total)} are free", *broken
     )
-    free, total = memory.measure_memory()
-    text = f"{format_size(free)} of {format_size(total)} are free"
-    advice = "end other programs, or raise its limit"
-    yield _check_least("machine", "memory", text, advice, is_enough=free >= _LEAST_MEMORY)
     temporary = Path(access.TEMPORARY)
     try:
         with TemporaryDirectory(dir=temporary):
@@ -129,14 +125,8 @@ def check_storage(storage: str) -> Finding:
 
 def _check_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
     free = psutil.disk_usage(str(folder)).free
-    text = f"{format_size(free)} are free in {folder}"
-    return _check_least(topic, name, text, advice, is_enough=free >= _LEAST_DISK)
-
-
-def _check_least(topic: str, name: str, found: str, advice: str, *, is_enough: bool) -> Finding:
-    return (
-        Finding(topic, name, found) if is_enough else Finding(topic, name, found, "broken", advice)
-    )
+    broken = ("broken", advice) if free < _LEAST_DISK else ()
+    return Finding(topic, name, f"{format_size(free)} are free in {folder}", *broken)
 
 
 def _check_token(topic: str, name: str, requires_token: bool, advice: str) -> Finding:
@@ -231,3 +221,15 @@ def _check_reply(
     if not node.apart:
         fine = (f"{f.name}: {f.found}" for f in node.findings if f.level == "ok")
         yield Finding("nodes", name, "; ".join(["shares the storage", *fine]))
+
+
+def format_findings(findings: Sequence[Finding]) -> str:
+    """A row for each finding, a line of advice for each that is not "ok", and the verdict."""
+    rows = [tuple(map(clean_text, (f.topic, f.name, f.level, f.found))) for f in findings]
+    faults = [finding for finding in findings if finding.level != "ok"]
+    advice = [f"{f.level}  {clean_text(f'{f.topic}, {f.name}: {f.advice}')}" for f in faults]
+    warnings = f", {format_amount(len(faults), 'warning')}" if faults else ""
+    verdict = f"Nothing would break a search{warnings}."
+    if broken := sum(fault.level == "broken" for fault in faults):
+        verdict = f"A search would not work: {format_amount(broken, 'finding')}."
+    return "\n".join([*format_rows(rows), "", *advice, *([""] if advice else []), verdict])

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from math import ceil
-from pathlib import Path
+from collections.abc import Mapping
 from textwrap import wrap
 from types import MappingProxyType
 from typing import Any
@@ -17,26 +14,23 @@ from tuner.experiment.results.accuracy import Accuracy, build_test_accuracy, col
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.split_details import compute_macro_recall
-from tuner.experiment.steered import Answer
-from tuner.experiment.storage import resolve_storage
 from tuner.places import format_path
-from tuner.spec.code import ELSEWHERE, format_python_argument, is_by_value
+from tuner.reporting.commands import format_experiment_name, format_resume_command
+from tuner.reporting.control_text import format_answers, format_changes
+from tuner.spec.code import ELSEWHERE, is_by_value
 from tuner.wording import (
     clean_text,
     find_program,
     format_amount,
-    format_config,
     format_duration,
     format_mean,
     format_number,
     format_rows,
-    format_time,
     join_sections,
     shorten,
 )
 
 _WIDTH = 80
-_CONFIG_WIDTH = 60
 _CAUSES = 5  # of failures that are shown
 _USED = 0.85  # of a time budget; a search that ends before says so
 
@@ -65,26 +59,6 @@ def format_summary(
         _format_next_steps(results),
     ]
     return join_sections(sections)
-
-
-def explain_completion(results: Results) -> str:
-    """One line: a resume has nothing to do, and which options change that."""
-    resume = f"{find_program()} resume {format_experiment_name(results.folder)}"
-    if results.ended_by == events.TARGET:
-        status = "has reached its target"
-        ways = [f"another target: {resume} stop.target=VALUE"]
-    elif results.ended_by == events.UTILITY:
-        status = "expects little more"
-        ways = [f"smaller gains: {resume} stop.utility=VALUE"]
-    else:
-        status = "is completed"
-        ways = [
-            f"more trials: {resume} --add-samples N",
-            f"longer trials: {resume} scheduler.max_t=N",
-            f"failed trials: {resume} --retry-failed",
-        ]
-    name = clean_text(results.name)
-    return "; for ".join([f"{name} {status}, nothing is left to do", *ways])
 
 
 def format_best_trial(best: Mapping[str, Any], accuracy: Accuracy | None, metric: str) -> str:
@@ -157,14 +131,6 @@ def format_warnings(*accuracies: Accuracy | None) -> list[str]:
     return [
         f"  {line}" for text in collect_warnings(*accuracies) for line in wrap(text, _WIDTH - 2)
     ]
-
-
-def format_experiment_name(folder: Path) -> str:
-    """NAME of the experiment in `folder` for a command: its name in the storage, or its path."""
-    usual = resolve_storage(None) / folder.name
-    if folder.resolve() == usual.resolve() and folder.name[0] != "-":  # as of an option
-        return shlex.quote(folder.name)
-    return shlex.quote(format_path(folder))
 
 
 def _format_head(results: Results) -> list[str]:
@@ -310,23 +276,6 @@ def format_failures(results: Results) -> list[str]:
     return lines
 
 
-def format_resume_command(
-    folder: Path, trainable: str, *, searched_s: float = 0, more_s: float = 0
-) -> str:
-    """The command or the Python call that resumes the experiment in `folder`.
-
-    more_s: a new time budget, or 0, for a search that used up its budget after `searched_s`.
-    """
-    if is_by_value(trainable):
-        again = clean_text(format_python_argument(trainable))
-        return f"tuner.resume_experiment({clean_text(repr(str(folder)))}, {again})"
-    if trainable == ELSEWHERE:  # its budget is that of all its drivers together
-        budget = f", time_budget_s={ceil(searched_s + more_s)}" if more_s else ""
-        return f"tuner.AskTell({clean_text(repr(str(folder)))}{budget})"
-    budget = f" --time-budget {more_s:g}s" if more_s else ""
-    return f"{find_program()} resume {format_experiment_name(folder)}{budget}"
-
-
 def _format_next_steps(results: Results) -> list[str]:
     name = format_experiment_name(results.folder)
     spec = results.document["spec"]
@@ -363,74 +312,3 @@ def _format_next_steps(results: Results) -> list[str]:
 def _is_in_code(trainable: str) -> bool:
     """Whether no command can resume the search, but the code that began it."""
     return trainable == ELSEWHERE or is_by_value(trainable)
-
-
-def format_control(control: Mapping[str, Any]) -> str:
-    """A control as a user types it: `max-concurrent 4`."""
-    verb = clean_text(str(control["verb"]))
-    match control:
-        case {"verb": "try", "config": dict(config)}:
-            return f"{verb} {format_config(config, _CONFIG_WIDTH)}"
-        case {"verb": "time-budget", "time_budget_s": int() | float() as seconds}:
-            return f"{verb} {format_duration(seconds)}"
-    values = (value for name, value in control.items() if name != "verb")
-    return " ".join([verb, *map(_format_value, values)])
-
-
-def format_answer(answer: Answer) -> str:
-    return format_request(answer.as_dict())
-
-
-def format_request(request: Mapping[str, Any]) -> str:
-    """A control as a plain value, the user who requested it, and why it was refused, if so."""
-    by = request.get("by")
-    refused = request.get("refused")
-    requester = f", asked by {clean_text(by)}" if by else ""
-    not_done = f"; not done: {clean_text(refused)}" if refused else ""
-    return f"{format_control(request['control'])}{requester}{not_done}"
-
-
-def format_dated_request(request: Mapping[str, Any]) -> str:
-    """A request as a plain value, and when the driver has answered it."""
-    text = format_request(request)
-    time = request.get("time")
-    return (
-        f"{text}: the driver has not answered yet"
-        if time is None
-        else f"{format_time(time)}  {text}"
-    )
-
-
-def format_answers(answers: Sequence[Answer]) -> list[str]:
-    lines = ["Asked while it ran"] if answers else []
-    for answer in answers:
-        lines.append(f"  {datetime.fromtimestamp(answer.time):%H:%M:%S}  {format_answer(answer)}")
-    return lines
-
-
-def format_change(change: Mapping[str, Any]) -> str:
-    """The change by one resume, in the shape of `Results.changes`: `scheduler.max_t 10 -> 20`."""
-    was = change["was"]
-    now = change["is"]
-    return ", ".join(
-        f"{clean_text(key)} {_format_value(was[key])} -> {_format_value(now[key])}" for key in now
-    )
-
-
-def format_changes(changes: Sequence[Mapping[str, Any]]) -> list[str]:
-    lines = ["Changed by a resume"] if changes else []
-    for change in changes:
-        lines += wrap(f"  {format_dated_change(change)}", _WIDTH, subsequent_indent=" " * 4)
-    return lines
-
-
-def format_dated_change(change: Mapping[str, Any]) -> str:
-    """The change by one resume, and when it was made, if that is known."""
-    if change["time"] is None:
-        return format_change(change)
-    reported = format_amount(change["after_epochs"], "epoch")
-    return f"{format_time(change['time'])}, after {reported}: {format_change(change)}"
-
-
-def _format_value(value: Any) -> str:
-    return "none" if value is None else format_number(value)

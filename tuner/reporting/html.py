@@ -27,13 +27,14 @@ from tuner.experiment.results.split_details import (
     build_class_table,
     count_doubtful_pairs,
 )
-from tuner.reporting import comparison_text
-from tuner.reporting.experiment_text import format_change, format_control, format_labels
+from tuner.reporting import comparison_text, confirmation_text
+from tuner.reporting.control_text import format_change, format_control
+from tuner.reporting.experiment_text import format_labels
 from tuner.reporting.figures import draw_comparison, draw_confusion, draw_section
 from tuner.reporting.figures.figure import Plot
 from tuner.reporting.pictures import add_thumbnails, parse_pictures
 from tuner.reporting.report import Report, format_confirmed_mean, format_utc
-from tuner.reporting.tables import list_hyperparameters
+from tuner.reporting.trial_tables import list_hyperparameters
 from tuner.spec.plain_values import flatten
 from tuner.wording import clean_text, format_number
 
@@ -91,8 +92,8 @@ def render_template(template: str, **context: Any) -> str:
         "printable": clean_text,
         "utc": format_utc,
         "versions": format_versions,
-        "leaders_table": comparison_text.build_leaders_table,
-        "leaders_verdict": comparison_text.format_leaders_verdict,
+        "leaders_table": confirmation_text.build_leaders_table,
+        "leaders_verdict": confirmation_text.format_leaders_verdict,
     }
     plotly_js = Markup(get_plotlyjs())  # Plotly's own code: it holds no </script>
     return environment.get_template(template).render(plotly_js=plotly_js, **context)

@@ -1,21 +1,16 @@
-"""The text of `tuner validate` and `tuner refine`: 80 columns, no colour."""
+"""The text of `tuner validate`: 80 columns, no colour."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any
 
 from tuner.places import format_path
-from tuner.spec.code import format_python_argument, is_by_value
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flatten
-from tuner.spec.space.spaces import format_space
 from tuner.wording import (
     clean_text,
-    find_program,
     format_amount,
     format_config,
     format_devices,
@@ -26,7 +21,7 @@ from tuner.wording import (
 )
 
 if TYPE_CHECKING:
-    from tuner.experiment.results.refinement import Refinement
+    pass
 
 
 def format_plan(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str:
@@ -123,38 +118,6 @@ def _format_network(network: Mapping[str, Any]) -> list[str]:
     if unused := network.get("unused"):
         lines.append(f"  no gradient reaches {summarize_names(unused)}")
     return [clean_text(line) for line in lines]
-
-
-def format_refinement(refinement: Refinement, path: Path, before: Mapping[str, Any]) -> str:
-    """Each domain beside what it was `before`; the path and the command last."""
-    rows = []
-    for name, value in format_space(refinement.spec.search.space).items():
-        was = "" if value == before.get(name) else f"  (was {shorten(str(before[name]), 100)})"
-        rows.append((f"  {clean_text(name)}", shorten(str(value), 100) + was))
-    command = f"Run it with: {_format_run_command(refinement.spec, path)}"
-    return "\n".join([refinement.note, *format_rows(rows), f"Written to {path}", command])
-
-
-def describe_refinement(refinement: Refinement, path: Path) -> dict[str, Any]:
-    """{path, command, trials, leading, space}; leading: the ids of the trials it goes by."""
-    return {
-        "path": str(path),
-        "command": _format_run_command(refinement.spec, path),
-        "trials": refinement.spec.trials,
-        "leading": [trial.trial_id for trial in refinement.leading],
-        "space": format_space(refinement.spec.search.space),
-    }
-
-
-def _format_run_command(spec: ExperimentSpec, path: Path) -> str:
-    """The command or the Python call that runs the spec in the file at `path`."""
-    read = f"tuner.ExperimentSpec.from_text(open({clean_text(repr(str(path)))}).read())"
-    if spec.is_elsewhere:
-        return f"tuner.AskTell({read})"
-    if is_by_value(spec.trainable):
-        trainable = clean_text(format_python_argument(spec.trainable))
-        return f"tuner.run_experiment({read}.replace({trainable}))"
-    return f"{find_program()} run {shlex.quote(str(path))}"
 
 
 def _format_data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,7 @@ from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostErr
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
 from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.results.results import Results
-from tuner.reporting.experiment_text import format_resume_command
+from tuner.reporting.commands import format_resume_command
 from tuner.reporting.notifier import Notifier
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress

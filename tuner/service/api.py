@@ -37,7 +37,7 @@ from tuner.experiment.results.rows import select_rows
 from tuner.experiment.results.selection import check
 from tuner.experiment.results.trial_rows import describe_trial, select_trial_rows
 from tuner.experiment.trials import TrialRecord
-from tuner.reporting.experiment_text import format_control, format_dated_request
+from tuner.reporting.control_text import format_control, format_dated_request
 from tuner.reporting.figures import Section, draw_section
 from tuner.reporting.figures.best import By
 from tuner.reporting.figures.data import FigureData

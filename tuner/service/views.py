@@ -24,12 +24,13 @@ from tuner.experiment.results.selection import find_best_report
 from tuner.experiment.results.split_details import CLASS_HEAD, MISTAKES, build_class_table
 from tuner.experiment.trials import TrialError, TrialRecord
 from tuner.reporting import comparison_text
-from tuner.reporting.experiment_text import format_dated_change, format_experiment_name
+from tuner.reporting.commands import format_experiment_name
+from tuner.reporting.control_text import format_dated_change
 from tuner.reporting.figures import draw_comparison, draw_confusion, draw_trial
 from tuner.reporting.figures.data import FigureData
 from tuner.reporting.pictures import Picture, create_thumbnail, parse_pictures
 from tuner.reporting.report import Report
-from tuner.reporting.tables import format_trial_cells, list_hyperparameters
+from tuner.reporting.trial_tables import format_trial_cells, list_hyperparameters
 from tuner.service.access import Json
 from tuner.service.api import All, ChosenRows, Opened
 from tuner.spec.plain_values import flatten

@@ -30,7 +30,7 @@ from tuner.experiment.results.trial_rows import build_trial_row
 from tuner.experiment.steered import apply_controls
 from tuner.experiment.storage import find_experiment_folders, resolve_storage
 from tuner.places import find_url, format_path
-from tuner.reporting.tables import describe_listed
+from tuner.reporting.experiment_tables import describe_listed
 
 _AT_ONCE = 8  # experiments that are read in parallel from a store, which answers slowly
 _BATCH = 24  # experiments that are read before the first are shown

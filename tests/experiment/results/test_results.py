@@ -7,7 +7,7 @@ from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.trial_rows import build_trial_rows, select_trial_rows
 from tuner.reporting.experiment_text import format_summary
-from tuner.reporting.tables import format_trials
+from tuner.reporting.trial_tables import format_trials
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tuner.experiment.results.confirmation import Confirmation, find_confirmatio
 from tuner.experiment.results.measured_tests import read_best_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import OF_CONFIGS, TrialRecord
-from tuner.reporting.experiment_text import format_experiment_name
+from tuner.reporting.commands import format_experiment_name
 from tuner.spec.declaration import load_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flatten

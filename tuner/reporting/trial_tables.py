@@ -1,15 +1,14 @@
-"""Tables for the terminal, and the curve of one trial."""
+"""The trials of an experiment as tables for the terminal, and one trial with its curve."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tuner.experiment.events import ENDED, format_status
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.trial_rows import build_trial_row
 from tuner.experiment.trials import TrialRecord
-from tuner.spec.plain_values import find_value, flatten
+from tuner.spec.plain_values import flatten
 from tuner.spec.sections import Objective
 from tuner.wording import (
     clean_text,
@@ -17,79 +16,9 @@ from tuner.wording import (
     format_duration,
     format_number,
     format_rows,
-    format_time,
+    format_table,
     shorten,
 )
-
-if TYPE_CHECKING:
-    from tuner.cluster.jobs import Job
-    from tuner.experiment.results.listing import Listed
-    from tuner.reporting.doctor import Finding
-
-
-_EXPERIMENTS = ("name", "status", "trials", "failed", "best", "started")
-_LABELS = ("tags", "note")  # shown where there are any
-_LONGEST_BEST = 50
-_LONGEST_PROBLEM = 100  # characters
-
-
-def format_experiments(experiments: Sequence[Listed], columns: Sequence[str] | None = None) -> str:
-    """One line for each experiment. columns: names of `Listed.build_row` (None: the usual ones)."""
-    if not experiments:
-        return "no experiments yet; start with: tuner run digits"
-    shown = [experiment.build_row() for experiment in experiments]
-    labels = (name for name in _LABELS if any(row[name] for row in shown))
-    names = [*_EXPERIMENTS, *labels] if columns is None else columns
-    rows = [
-        tuple(_format_cell(experiment, row, name) for name in names)
-        for experiment, row in zip(experiments, shown, strict=True)
-    ]
-    return _format_table(tuple(name.upper() for name in names), rows)
-
-
-def _format_cell(experiment: Listed, row: Mapping[str, Any], name: str) -> str:
-    value = find_value(row, name)
-    if name == "started" and experiment.problem:
-        return shorten(experiment.problem.replace(f"{experiment.folder}/", ""), _LONGEST_PROBLEM)
-    if value is None:
-        return ""
-    if name == "best":
-        return shorten(f"{experiment.metric} {format_number(value)}", _LONGEST_BEST)
-    if name == "time":
-        return format_duration(value)
-    text = " ".join(value) if isinstance(value, list) else format_number(value)
-    return shorten(text, _LONGEST_BEST)
-
-
-def format_jobs(jobs: Sequence[Job], *, now: float) -> str:
-    """One line for each job. now: seconds since the epoch."""
-    if not jobs:
-        return "no jobs yet; start one with: tuner submit digits"
-    rows = []
-    for job in jobs:
-        started = took = ""
-        if job.started is not None:
-            started = format_time(job.started)
-            took = format_duration((job.ended or now) - job.started)
-        rows.append((job.job_id, job.status.lower(), started, took, job.command))
-    return _format_table(("ID", "STATUS", "STARTED", "TOOK", "COMMAND"), rows)
-
-
-def format_findings(findings: Sequence[Finding]) -> str:
-    """A row for each finding, a line of advice for each that is not "ok", and the verdict."""
-    rows = [tuple(map(clean_text, (f.topic, f.name, f.level, f.found))) for f in findings]
-    faults = [finding for finding in findings if finding.level != "ok"]
-    advice = [f"{f.level}  {clean_text(f'{f.topic}, {f.name}: {f.advice}')}" for f in faults]
-    warnings = f", {format_amount(len(faults), 'warning')}" if faults else ""
-    verdict = f"Nothing would break a search{warnings}."
-    if broken := sum(fault.level == "broken" for fault in faults):
-        verdict = f"A search would not work: {format_amount(broken, 'finding')}."
-    return "\n".join([*format_rows(rows), "", *advice, *([""] if advice else []), verdict])
-
-
-def _format_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    return "\n".join(format_rows([tuple(map(clean_text, row)) for row in (head, *rows)]))
-
 
 _LONGEST = 24  # characters of a value
 _PLOT_WIDTH = 60
@@ -116,7 +45,7 @@ def format_trials(rows: Sequence[Mapping[str, Any]], objective: Objective) -> st
     ]
     goals = [goal.metric for goal in objective.goals]
     head = ("TRIAL", "STATUS", *map(str.upper, goals), "EPOCH", "OF", "TIME", *varying)
-    return _format_table(head, [format_trial_cells(row, goals, varying) for row in rows])
+    return format_table(head, [format_trial_cells(row, goals, varying) for row in rows])
 
 
 def list_hyperparameters(configs: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -139,23 +68,6 @@ def format_trial_cells(
         *spent,
         *(_format_value(config.get(n)) for n in names),
     )
-
-
-def describe_listed(experiment: Listed) -> dict[str, str]:
-    """The numbers of an experiment as the list of the page shows them, in words."""
-    counts = experiment.counts
-    ended = sum(counts[status] for status in ENDED)
-    begun = sum(counts.values())
-    of_all = f" / {experiment.total}" if (experiment.total or 0) >= max(begun, 1) else ""
-    has_goal = experiment.metric is not None
-    return {
-        "standing": format_status(experiment.status, experiment.ended_by),
-        "share": f"{ended}{of_all}",
-        "goal": f"{experiment.metric} ({experiment.mode})" if has_goal else "",
-        "best": "" if experiment.best is None else format_number(experiment.best),
-        "time": "" if experiment.searched_s is None else format_duration(experiment.searched_s),
-        "started": "" if experiment.started is None else format_time(experiment.started),
-    }
 
 
 def _explain_uncounted(row: Mapping[str, Any]) -> str:

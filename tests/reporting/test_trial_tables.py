@@ -1,44 +1,10 @@
-"""Tables for the terminal, and the curve of one trial."""
-
-from pathlib import Path
+"""Tables of trials, and the curve of one trial."""
 
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.experiment.results.listing import Listed
 from tuner.experiment.results.trial_rows import build_trial_rows
-from tuner.reporting.doctor import Finding
-from tuner.reporting.tables import format_experiments, format_findings, format_trial, format_trials
-
-COUNTS = {"completed": 3, "stopped": 8, "failed": 1, "running": 0, "interrupted": 0}
-
-
-def listed(name, **changes):
-    fields = {"status": "completed", "counts": COUNTS, "metric": "val_loss", "best": 0.03125}
-    return Listed(name, Path("results") / name, **{**fields, "started": 1.7e9, **changes})
-
-
-def test_experiments_table_removes_control_characters():
-    assert "\x1b" not in format_experiments([listed("a\x1b[31mb\nc")])
-    assert len(format_experiments([listed("a\nb")]).splitlines()) == 2
-
-
-GOOD = Finding("machine", "CPUs", "4 of 4")
-SLOW = Finding("machine", "disk", "slow \x1b[31m", "warning", "buy another")
-BROKEN = Finding("versions", "ray", "not installed", "broken", "pip install ray")
-
-
-def test_findings_text_shows_advice_and_verdict():
-    assert format_findings([GOOD, SLOW, BROKEN]).splitlines() == [
-        "machine   CPUs  ok       4 of 4",
-        "machine   disk  warning  slow  [31m",
-        "versions  ray   broken   not installed",
-        "",
-        "warning  machine, disk: buy another",
-        "broken  versions, ray: pip install ray",
-        "",
-        "A search would not work: 1 finding.",
-    ]
+from tuner.reporting.trial_tables import format_trial, format_trials
 
 
 @pytest.fixture
