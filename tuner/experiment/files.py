@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -126,6 +126,14 @@ def sync_tree(path: Path) -> None:
         for name in names:
             sync(Path(root, name))
         sync(Path(root))
+
+
+def walk_files(folder: Path, below: str = "") -> Iterator[tuple[str, Path]]:
+    """(POSIX path in `folder`, path) of each file in it, or in its folder `below`."""
+    for root, _, names in os.walk(folder / below):
+        for name in names:
+            path = Path(root, name)
+            yield path.relative_to(folder).as_posix(), path
 
 
 def check_disk(folder: Path) -> None:

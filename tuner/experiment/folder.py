@@ -246,8 +246,7 @@ class ExperimentFolder:
         if self.mirror:
             with self.mirror.objects.translate_errors() as objects:
                 return objects.list_sizes()
-        paths = (Path(root, name) for root, _, names in os.walk(self.path) for name in names)
-        return {path.relative_to(self.path).as_posix(): path.lstat().st_size for path in paths}
+        return {name: path.lstat().st_size for name, path in files.walk_files(self.path)}
 
     def check(self, path: Path) -> None:
         """Raise UsageError if `path` within it leads elsewhere. Only what is written is checked."""
@@ -272,8 +271,7 @@ class ExperimentFolder:
 
     def list_files(self, name: str) -> list[str]:
         """Sorted POSIX paths of the files below the folder `name`, here and in the store."""
-        paths = (Path(root, file) for root, _, names in os.walk(self.path / name) for file in names)
-        names = {path.relative_to(self.path).as_posix() for path in paths}
+        names = {file for file, _ in files.walk_files(self.path, name)}
         if mirror := self.mirror:
             names.update(retry(lambda: mirror.objects.list_names(name)))
         return sorted(names)

@@ -51,8 +51,11 @@ def start(mark: str, *temporary: str) -> subprocess.Popen[bytes]:
     )
 
 
-def _read_environments() -> Iterator[tuple[Path, bytes]]:
-    """The folder in /proc of every other process that this user may read, and its environment."""
+def _read_environments() -> Iterator[tuple[int, Path, list[bytes]]]:
+    """The pid, the folder in /proc and the environment of every other process.
+
+    Processes that this user may not read are left out.
+    """
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
             if entry.name == str(os.getpid()):
@@ -62,7 +65,7 @@ def _read_environments() -> Iterator[tuple[Path, bytes]]:
                     break
                 os.readlink(entry / "exe")
                 time.sleep(_READ_S)  # it starts: the kernel has not copied the strings yet
-            yield entry, environment
+            yield int(entry.name), entry, environment.split(b"\0")
 
 
 def find_marked(mark: str, temporary: str) -> list[int]:
@@ -74,15 +77,15 @@ def find_marked(mark: str, temporary: str) -> list[int]:
     entry_of_mark = f"{MARK}={mark}".encode()
     within = f"{temporary}/"
     pids = []
-    for entry, environment in _read_environments():
-        is_marked = entry_of_mark in environment.split(b"\0")
-        if not is_marked and environment.startswith(b"\0"):
+    for pid, entry, variables in _read_environments():
+        is_marked = entry_of_mark in variables
+        if not is_marked and len(variables) > 1 and not variables[0]:
             with suppress(OSError):
                 is_marked = any(
                     os.readlink(fd).startswith(within) for fd in (entry / "fd").iterdir()
                 )
         if is_marked:
-            pids.append(int(entry.name))
+            pids.append(pid)
     return pids
 
 
@@ -135,12 +138,12 @@ def _end_children(mark: str) -> int:
     ended = set[int]()
     for _ in range(_MOST_ROUNDS):
         running = []
-        for entry, environment in _read_environments():
-            if entry_of_mark in environment.split(b"\0") and int(entry.name) not in ended:
+        for pid, entry, variables in _read_environments():
+            if entry_of_mark in variables and pid not in ended:
                 with suppress(OSError):  # it has ended
                     command = (entry / "cmdline").read_bytes()
                     if not any(name in command for name in _OF_LIBRARIES):
-                        running.append(int(entry.name))
+                        running.append(pid)
         if not running:
             break
         _send_signal(running, signal.SIGKILL)

@@ -120,7 +120,8 @@ class CommandTrial(ProcessTrial):
         arguments = command.resolve_paths(start_dir()).build_arguments(config, seed)
         environment = self._build_environment(checkpoint, config, seed)
         assert self._process is not None
-        self._process.start_guard()
+        children = self._process.children
+        children.start_guard()
         self._goes_on_from = assignment.epoch
         print(f"$ {shlex.join(arguments)}")
         self._running = Script(
@@ -129,7 +130,7 @@ class CommandTrial(ProcessTrial):
             metric=context.objective.metric,
             on_report=self._take_checkpoint,
         )
-        self._process.remove_at_death(self._running.folder)
+        children.remove_at_death(self._running.folder)
 
     def _build_environment(
         self, checkpoint: Path | None, config: dict[str, Any], seed: int

@@ -15,10 +15,10 @@ MOST_METRICS = 5_000  # in a report
 LONGEST_NAME = 200  # characters of a metric's name
 _LARGEST = 10**300  # the journal takes no whole number beyond a float's range
 
+Checked = tuple[dict[str, float], list[str], Failure | None]
 
-def check_report(
-    report: object, metric: str, required: Collection[str] = ()
-) -> tuple[dict[str, float], list[str], Failure | None]:
+
+def check_report(report: object, metric: str, required: Collection[str] = ()) -> Checked:
     """The metrics of `report` that can be recorded: (metrics, names left out, failure or None).
 
     The objective's `metric` must be a finite number, and so must the `required` ones. Other values
@@ -29,33 +29,37 @@ def check_report(
     if not isinstance(report, Mapping):
         kind = type(report).__name__
         wrong = f"reported {kind}, not a mapping of metrics such as {{{metric!r}: 0.5}}"
-        return {}, [], Failure("bad_report", wrong)
+        return _reject(wrong)
     flat = dict(islice(_flatten(report), MOST_METRICS + 1))
     if len(flat) > MOST_METRICS:
-        return {}, [], Failure("bad_report", f"reported more than {MOST_METRICS:,} metrics")
+        return _reject(f"reported more than {MOST_METRICS:,} metrics")
     if len(longest := max(flat, key=len, default="")) > LONGEST_NAME:
         length = f"{len(longest):,} characters; it may have {LONGEST_NAME}"
         fault = f"reported a metric whose name has {length}: {longest[:60]}..."
-        return {}, [], Failure("bad_report", fault)
+        return _reject(fault)
     numbers = {name: _convert_number(value) for name, value in flat.items()}
     if metric not in numbers:
         names = ", ".join(sorted(numbers)) or "nothing"
         message = clip_message(f"did not report {metric!r}; it reported {names}")
-        return {}, [], Failure("bad_report", message)
+        return _reject(message)
     value = numbers[metric]
     if value is None:
-        return {}, [], Failure("bad_report", f"{metric!r} is no number: {flat[metric]!r}"[:200])
+        return _reject(f"{metric!r} is no number: {flat[metric]!r}"[:200])
     if not math.isfinite(value):
-        return {}, [], Failure("nan", f"{metric!r} is {value}")
+        return _reject(f"{metric!r} is {value}", "nan")
     metrics = {name: v for name, v in numbers.items() if v is not None and math.isfinite(v)}
     lacking = sorted(set(required) - metrics.keys())
     if absent := [name for name in lacking if numbers.get(name) is None]:
         rule = f"did not report {absent[0]!r}, which the objective needs, as a number"
         reported = f"it reported {', '.join(metrics)}{_suggest_name(absent[0], metrics)}"
-        return {}, [], Failure("bad_report", clip_message(f"{rule}; {reported}"))
+        return _reject(clip_message(f"{rule}; {reported}"))
     if lacking:  # NaN: the config may be the reason
-        return {}, [], Failure("nan", f"{lacking[0]!r} is {numbers[lacking[0]]}")
+        return _reject(f"{lacking[0]!r} is {numbers[lacking[0]]}", "nan")
     return metrics, [name for name in numbers if name not in metrics and name != DONE], None
+
+
+def _reject(message: str, kind: str = "bad_report") -> Checked:
+    return {}, [], Failure(kind, message)
 
 
 def _suggest_name(part: str, metrics: Iterable[str]) -> str:

@@ -128,6 +128,7 @@ class TrialProcess:
         self._context = context
         self._folder: Path | None = None
         self._leftovers = Leftovers()
+        self.children = self._leftovers.children
 
     def begin(self, assignment: Assignment) -> Any:
         """Go to the trial's folder, and return the trainable.
@@ -147,14 +148,6 @@ class TrialProcess:
                 ExperimentFolder(self._context.folder).create_folder(self._folder)
                 os.chdir(self._folder)
         return trainable
-
-    def start_guard(self) -> None:
-        """End what the trial starts with this process, even if it is killed."""
-        self._leftovers.children.start_guard()
-
-    def remove_at_death(self, folder: Path) -> None:
-        """Let the guard remove a temporary folder if this process is killed."""
-        self._leftovers.children.remove_at_death(folder)
 
     def end(self) -> str | None:
         """Undo what the trial has changed; returns why this process is not to run another."""

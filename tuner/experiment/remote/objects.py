@@ -6,7 +6,6 @@ OSError.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from tuner.errors import UsageError, describe_error, translate_error
-from tuner.experiment.files import create_file, replace_file
+from tuner.experiment.files import create_file, replace_file, walk_files
 from tuner.places import is_url
 
 T = TypeVar("T")
@@ -222,10 +221,9 @@ class FolderObjects(Objects):
 
     def list_sizes(self, prefix: str = "") -> dict[str, int]:
         sizes = {}
-        for root, _, names in os.walk(self._folder / prefix):
-            for path in (Path(root, name) for name in names):
-                with suppress(FileNotFoundError):  # another process has removed it meanwhile
-                    sizes[path.relative_to(self._folder).as_posix()] = path.lstat().st_size
+        for name, path in walk_files(self._folder, prefix):
+            with suppress(FileNotFoundError):  # another process has removed it meanwhile
+                sizes[name] = path.lstat().st_size
         return sizes
 
     def check_create(self) -> None:

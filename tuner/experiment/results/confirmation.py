@@ -258,7 +258,7 @@ def find_refit(results: Results) -> Results | None:
 
     A refit that has not come to its end is none, nor is that of a trial that is no longer the best.
     """
-    if not (results.document["spec"].get("refit") and results.ranked):
+    if not _wants_refit(results):
         return None
     source, trial = choose_validated_model(results).trial
     report = find_best_report(trial, source.objective)
@@ -278,8 +278,11 @@ def find_refit(results: Results) -> Results | None:
 
 def should_refit(results: Results) -> bool:
     """Whether the spec asks for a refit of the model that validation chooses, and there is none."""
-    wants = bool(results.document["spec"].get("refit") and results.ranked)
-    return wants and find_refit(results) is None
+    return _wants_refit(results) and find_refit(results) is None
+
+
+def _wants_refit(results: Results) -> bool:
+    return bool(results.document["spec"].get("refit") and results.ranked)
 
 
 def is_trained(refit: Results) -> bool:

@@ -112,10 +112,14 @@ class Results(Described):
         return {status: self.history.counts[status] for status in COUNTED}
 
     @property
+    def _healthy(self) -> list[TrialRecord]:
+        """The trials that have not failed."""
+        return [trial for trial in self.trials.values() if trial.status != FAILED]
+
+    @property
     def beyond(self) -> int:
         """How many trials have not failed and have no report that keeps the limits."""
-        healthy = (trial for trial in self.trials.values() if trial.status != FAILED)
-        return sum(trial.is_beyond(self.objective) for trial in healthy)
+        return sum(trial.is_beyond(self.objective) for trial in self._healthy)
 
     @property
     def changes(self) -> list[dict[str, Any]]:
@@ -131,9 +135,8 @@ class Results(Described):
     @cached_property
     def ranked(self) -> list[tuple[float, TrialRecord]]:
         """(what it is worth, trial) of every usable trial by the objective, best first."""
-        usable = [trial for trial in self.trials.values() if trial.status != FAILED]
         with pause_collector():
-            scored = [(trial.best.estimate, trial) for trial in usable if trial.best]
+            scored = [(trial.best.estimate, trial) for trial in self._healthy if trial.best]
             ranked = selection.sort_best_first(scored, self.objective)
         if self.history.best is self.history.leader:
             return ranked
@@ -143,8 +146,8 @@ class Results(Described):
     @cached_property
     def front(self) -> list[TrialRecord]:
         """The usable trials of which none is better in every goal, the first goal's best first."""
-        usable = (trial for trial in self.trials.values() if trial.status != FAILED)
-        return [trial for _, trial in find_front(compute_points(usable, self.objective))]
+        points = compute_points(self._healthy, self.objective)
+        return [trial for _, trial in find_front(points)]
 
     @property
     def failures(self) -> dict[TrialError, list[TrialRecord]]:
