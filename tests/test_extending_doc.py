@@ -36,10 +36,10 @@ def test_commands_show_what_they_name(shown_files):
 
 
 def test_searcher_suggests_configs_of_its_settings(shown_files):
-    from tuner.experiment.resolve import resolve
+    from prepared import resolve_spec
 
     changes = ["search.strategy=my_package.my_searcher", "search.first=0.8"]
-    spec, _ = resolve("digits", changes)
+    spec, _ = resolve_spec("digits", changes)
     searcher = spec.search.build(0, objective=spec.objective, max_t=2)
     first, second = (searcher.suggest(str(number)) for number in range(2))
     assert first.keys() == second.keys() == spec.search.space.keys()

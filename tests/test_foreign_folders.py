@@ -92,8 +92,8 @@ def made(tmp_path_factory):
         patch.chdir(storage)
         patch.setattr(cluster, "connect", lambda *args, **kwargs: contextlib.nullcontext())
         patch.setattr(cluster, "count_slots", lambda resources: 2)
-        patch.setattr(driver, "_describe_machine", lambda: None)
-        patch.setattr(tune_run, "build_trainable", lambda spec: None)
+        patch.setattr(driver, "_detect_machine", lambda: None)
+        patch.setattr(tune_run, "build_trainable", lambda plan: None)
         patch.setattr("ray.tune.run", lambda *args, search_alg, **kwargs: search_alg.suggest("a"))
         yield storage
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tuner.errors import SpecError
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.plan import build_plan
+from tuner.spec.plan import describe_plan
 from tuner.spec.strategies import SEARCHERS
 from tuner.spec.text import apply_assignments, read_mapping
 from tuner.spec.validation import Machine, validate
@@ -49,7 +49,7 @@ def test_validate_any_spec_is_planned_or_refused(raw):
     except SpecError as refused:
         assert refused.faults  # noqa: PT017 - either outcome is right
         return
-    assert build_plan(spec, here=True)
+    assert describe_plan(spec, here=True)
     assert ExperimentSpec.from_text(spec.to_json()) == spec
     assert dict(ExperimentSpec.from_text(spec.to_yaml())) == dict(spec)
 

@@ -9,7 +9,7 @@ from commands import GOOD, call, refusal, text_of
 from synthetic import Writer, ended, make_folder
 
 from tuner.cli.consent import admit_experiment, admit_network
-from tuner.cli.validate import resolve
+from tuner.cli.validate import prepare_search
 from tuner.errors import UsageError
 from tuner.experiment.results.results import Results
 from tuner.spec.code import IMAGE_CLASSIFIER, NamedCode
@@ -38,6 +38,15 @@ def theirs(tmp_path_factory):
         sys.modules.pop(name, None)
 
 
+def test_code_of_a_spec_with_derived_values_is_not_imported_before_consent(theirs):
+    derived = {**SPEC["search"], "points_to_evaluate": [{"lr": 0.1}]}
+    recorded(theirs.parent, {**SPEC, "search": derived, "trainable": "their_code:train"})
+    assert "give --trust to run it" in refusal("validate", theirs)
+    assert "their_code" not in sys.modules
+    recorded(theirs.parent, {**SPEC, "search": derived, "trainable": "gone:train"})
+    assert "cannot be imported" in str(call("validate", theirs, "--trust").exception)
+
+
 def experiment(here, **fields):
     return Results(ended(here / "results/x", **{"training": {}, **fields}))
 
@@ -46,7 +55,9 @@ def validate(*arguments):
     """What `tuner validate` resolves, with stdin as it is: CliRunner replaces it."""
     name, *assignments = map(str, arguments)
     flags = {"experiment": name, "assignments": assignments, "address": "local"}
-    return resolve(dict.fromkeys(("like", "command", "storage", "from")) | flags, trust=False)
+    return prepare_search(
+        dict.fromkeys(("like", "command", "storage", "from")) | flags, trust=False
+    )
 
 
 def test_validate_without_terminal_refuses_code_and_names_the_option(theirs):

@@ -6,11 +6,11 @@ import optuna
 import pytest
 from commands import A_FUNCTION, call, fetch_json, refusal
 from confirmed import FOUND, retrained, searched
+from prepared import resolve_spec
 from stories import search
 from synthetic import read_document
 
 import tuner
-from tuner.experiment.resolve import resolve
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_refine_writes_a_grid(digits):
     done = call("refine", "digits")
     assert done.return_value is None
     assert "digits-refined.yaml" in done.stdout
-    spec, _ = resolve("digits-refined.yaml")
+    spec, _ = resolve_spec("digits-refined.yaml")
     assert (spec.search.strategy, spec.search.points) == ("grid", 3)
 
 

@@ -32,7 +32,8 @@ def resumed(no_ray, ended, monkeypatch):
 def test_run_with_a_name_taken_meanwhile_takes_the_next(here, ended, no_ray, monkeypatch):
     tried = []
 
-    def run(spec):
+    def run(plan):
+        spec = plan.spec
         tried.append(spec.name)
         ExperimentFolder(spec.folder).create({"format": 1})
         if len(tried) == 1:

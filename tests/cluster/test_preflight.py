@@ -17,7 +17,7 @@ from tuner.cluster.nodes import Node
 from tuner.cluster.tasks import Reply
 from tuner.errors import DataError, UsageError
 from tuner.experiment.shared_storage import MISSING, write_marker
-from tuner.spec.validation import validate
+from tuner.search.preparation import prepare
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.declaration import NeededData
 from tuner.vision.image_classifier import ImageClassifier
@@ -195,16 +195,16 @@ def test_decoded_user_images_can_be_sent(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "here"))
     dataset = f"folder:{photos.write(tmp_path / 'photos')}"
     search = {"space": {"batch_size": "choice([4, 8])"}}
-    pinned = validate({"training": {"dataset": dataset}, "search": search, "num_samples": 1})
-    assert pinned.declaration.node_data(pinned) == []
-    pinned.pin_data()
-    [need] = pinned.declaration.node_data(pinned)
-    assert f"decoded:{need.archive.name}" == pinned.trial_constants["dataset"]
+    plan = prepare({"training": {"dataset": dataset}, "search": search, "num_samples": 1})
+    assert plan.declaration.node_data(plan.spec) == []
+    trained = plan.pin_data().trained_spec
+    [need] = plan.declaration.node_data(trained)
+    assert f"decoded:{need.archive.name}" == trained.constants["dataset"]
     assert need.state() == HAS
     contents = need.load()
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "there"))
     assert need.state() == LACKS
     need.receive(contents)
     assert need.state() == HAS
-    learner = ImageClassifier({"batch_size": 8}, {**pinned.trial_constants, "model": "cnn"})
+    learner = ImageClassifier({"batch_size": 8}, {**trained.constants, "model": "cnn"})
     assert 0 <= learner.test()["test_accuracy"] <= 1

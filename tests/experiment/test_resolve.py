@@ -5,10 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from prepared import resolve_spec
 from synthetic import make_folder, read_document
 
 from tuner.errors import SpecError, UsageError
-from tuner.experiment.resolve import describe, list_experiment_names, load_experiment, resolve
+from tuner.experiment.resolve import describe, list_experiment_names, load_experiment
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.experiment import build_spec
 from tuner.spec.validation import validate
@@ -39,26 +40,26 @@ def here(tmp_path, monkeypatch):
 
 
 def test_resolve_applies_assignments():
-    spec, source = resolve("mine.json", ["seed=1", "seed=2", "scheduler.max_t=3"])
+    spec, source = resolve_spec("mine.json", ["seed=1", "seed=2", "scheduler.max_t=3"])
     assert (spec.name, spec.seed, spec.epochs, spec.num_samples) == ("mine", 2, 3, 4)
     assert source.endswith("mine.json")
 
 
 def test_resolve_uses_the_next_free_name(snapshot, here):
     make_folder(here / "results/mine")
-    assert resolve("mine.json")[0].name == "mine-2"
-    assert resolve("mine.json", [f"storage={here}/other"])[0].name == "mine"
+    assert resolve_spec("mine.json")[0].name == "mine-2"
+    assert resolve_spec("mine.json", [f"storage={here}/other"])[0].name == "mine"
     with snapshot.raises(UsageError):
-        resolve("mine.json", ["name=mine"])
+        resolve_spec("mine.json", ["name=mine"])
 
 
 def test_resolve_fault_names_the_file_or_the_command_line(snapshot, tmp_path):
     bad = {**read_document(Path("mine.json")), "seed": -1}
     Path("bad.json").write_text(json.dumps(bad))
     with snapshot.raises(SpecError):
-        resolve("bad.json")
+        resolve_spec("bad.json")
     with snapshot.raises(SpecError):
-        resolve("bad.json", ["scheduler.max_t=0"])
+        resolve_spec("bad.json", ["scheduler.max_t=0"])
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in SHIPPED.glob("*.py")))
@@ -128,7 +129,7 @@ def test_load_experiment_user_errors_have_the_line(snapshot, code, tmp_path):
 def test_resolve_recorded_experiment_gets_a_free_name(tmp_path):
     spec = {"trainable": "commands:a_function", "training": {}, "storage": "/elsewhere", "seed": 7}
     folder = make_folder(tmp_path / "results/mine", **spec)
-    spec, source = resolve(str(folder / "experiment.json"), ["num_samples=9"])
+    spec, source = resolve_spec(str(folder / "experiment.json"), ["num_samples=9"])
     assert (spec.name, spec.storage, spec.seed) == ("mine-2", "./results", 7)
     assert (spec.num_samples, spec.trainable) == (9, "commands:a_function")
     assert source == str(folder / "experiment.json")
@@ -140,7 +141,9 @@ def test_resolve_recorded_default_config_goes_with_another_space(tmp_path):
     fields = {"trainable": IMAGE_CLASSIFIER, "training": {"model": "cnn", "dataset": "digits"}}
     folder = make_folder(tmp_path / "results/a", search=search, **fields)
     file = str(folder / "experiment.json")
-    same, other = (resolve(file, space)[0] for space in ([], ["search.space.lr=uniform(0.5, 1)"]))
+    same, other = (
+        resolve_spec(file, space)[0] for space in ([], ["search.space.lr=uniform(0.5, 1)"])
+    )
     assert same.search.points_to_evaluate == ({"lr": 0.1},)
     assert other.search.points_to_evaluate == ()
 

@@ -14,7 +14,7 @@ import ray
 from waiting import is_alive, is_rank, pids
 
 from tuner.spec.experiment import build_spec
-from tuner.spec.plan import build_plan
+from tuner.spec.plan import describe_plan
 
 
 def spec(folder, **fields):
@@ -59,7 +59,7 @@ def test_plan_equals_reservation_of_ray(searched, tmp_path):
     resources = {"cpus": 1, "workers": 2}
     here = int(ray.cluster_resources()["CPU"])
     fields = spec(tmp_path, resources=resources, num_samples=here, max_concurrent=here)
-    plan = build_plan(build_spec({"name": "x", **fields}), here=True)
+    plan = describe_plan(build_spec({"name": "x", **fields}), here=True)
     each = plan["a_trial_reserves"]["cpus"]
     assert plan["at_once"] == here // each
     lost = left_in_use()

@@ -5,7 +5,7 @@ import yaml
 
 from tuner.reporting.plan_text import format_plan
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.plan import build_plan
+from tuner.spec.plan import describe_plan
 from tuner.spec.validation import Machine
 
 SPEC = {
@@ -20,7 +20,7 @@ SPEC = {
 def plan_of_changed(*, here=False, **changes):
     """The lines of the plan of a spec with these changes, without the spec."""
     spec = build_spec(SPEC | changes)
-    text = format_plan(spec, build_plan(spec, here=here), "mine.yaml")
+    text = format_plan(spec, describe_plan(spec, here=here), "mine.yaml")
     return text.partition("Its spec")[0]
 
 
@@ -49,7 +49,7 @@ def test_plan_text_has_the_trials_that_fit(snapshot, monkeypatch):
 def test_plan_text_lists_nodes(snapshot):
     nodes = [{"address": "10.0.0.1", "cpus": 4.0, "gpus": 0.0, "trials": 1}]
     spec = build_spec(SPEC | {"resources": {"workers": 3}})
-    plan = {**build_plan(spec, here=False), "at_once": 2, "nodes": nodes, "across_nodes": 1}
+    plan = {**describe_plan(spec, here=False), "at_once": 2, "nodes": nodes, "across_nodes": 1}
     snapshot(format_plan(spec, plan, "mine.yaml"))
 
 
@@ -64,12 +64,12 @@ def test_plan_text_lists_layers(snapshot):
         "unused": ["conv.bias"],
     }
     spec = build_spec({"search": {"space": {"lr": 1}}, "num_samples": 1})
-    snapshot(format_plan(spec, {**build_plan(spec, here=False), "networks": [network]}, "here"))
+    snapshot(format_plan(spec, {**describe_plan(spec, here=False), "networks": [network]}, "here"))
 
 
 def test_plan_text_ends_with_the_spec():
     spec = build_spec(SPEC)
-    text = format_plan(spec, build_plan(spec, here=False), "mine.yaml")
+    text = format_plan(spec, describe_plan(spec, here=False), "mine.yaml")
     after = text.partition("Its spec\n")[2]
     assert ExperimentSpec.from_text(after) == spec
     assert yaml.safe_load(after)["name"] == "mine"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from commands import call
+from prepared import resolve_spec
 
 from tuner.errors import UsageError
-from tuner.experiment.resolve import resolve
 from tuner.reporting.reference import find_section, render_reference
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plan import list_warnings
@@ -91,13 +91,13 @@ def test_commands_of_reference_work():
 
 
 def test_examples_in_python_and_yaml_are_equal():
-    python, yaml = (resolve(name)[0] for name in ("my_spec.py", "my_spec.yaml"))
+    python, yaml = (resolve_spec(name)[0] for name in ("my_spec.py", "my_spec.yaml"))
     assert python == yaml
     assert not list_warnings(yaml, here=False)
 
 
 def test_conditional_example_gives_both_branches():
-    spec = resolve("conditional.py")[0]
+    spec = resolve_spec("conditional.py")[0]
     low, high = (config_at(spec.search.space, lambda path, u=u: u) for u in (0.3, 0.9))
     assert low["layer"] == {"activation": "relu", "mult": 1.3}
     assert high["layer"] == {"activation": "tanh"}

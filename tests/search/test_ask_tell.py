@@ -23,7 +23,7 @@ from tuner.experiment.remote.segments import fetch
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import find_experiment
 from tuner.places import ROOT, find_local_folder
-from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, _validate_spec
+from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, _prepare_elsewhere
 from tuner.search.run import create, resume_experiment, run_experiment
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
@@ -466,7 +466,7 @@ def test_searches_that_train_here_refuse_trials_elsewhere(snapshot, spec, tmp_pa
     assert "At once      as many as ask\n" in shown
     assert re.search(refused, str(call("run", str(tmp_path / "far.yaml")).exception))
     assert not spec.folder.exists()
-    create(_validate_spec(spec))
+    create(_prepare_elsewhere(spec))
     with snapshot.raises(UsageError):
         resume_experiment(spec.folder)
     assert re.search(refused, str(call("resume", str(spec.folder)).exception))

@@ -10,6 +10,7 @@ from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.search.driver import Driver, build_scheduler
 from tuner.search.extension import Extension
+from tuner.search.preparation import Plan
 from tuner.spec.experiment import build_spec
 from tuner.spec.validation import settle_spec
 
@@ -37,7 +38,7 @@ def driven(folder, trials, *, has_grown=False, last_ends=True):
     files = ExperimentFolder(folder)
     spec = settle_spec(build_spec(files.read_document()["spec"]))
     writer = Writer(folder, resumed=has_grown)
-    driver = Driver(spec, files, writer.journal, has_grown=has_grown)
+    driver = Driver(Plan(spec), files, writer.journal, has_grown=has_grown)
     driver.restore()
     assert not list(driver.iterate_unfinished())
     driver.begin([], fits=lambda: 9)

@@ -13,6 +13,7 @@ from tuner.experiment.results.results import Results
 from tuner.search import run as driver
 from tuner.search import tune_run
 from tuner.search.extension import Extension
+from tuner.search.preparation import prepare
 from tuner.search.retraining import refit
 from tuner.search.run import describe, resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec
@@ -62,15 +63,15 @@ def test_run_experiment_refuses_a_spec_before_it_creates_a_folder(snapshot, spec
         run_experiment(spec.replace(storage=str(tmp_path / "file/inner")))
 
 
-def test_run_experiment_logs_a_doubt_unless_the_spec_is_validated(spec, searches, caplog):
+def test_run_experiment_logs_a_doubt_unless_it_gets_a_plan(spec, searches, caplog):
     space = {"lr": "uniform(0.1, 1)", "sizes": [1, 2]}
     changes = {"trainable": "commands:a_function", "training": {}, "search": {"space": space}}
     run_experiment(spec.replace(**changes))
     [message] = caplog.messages
     assert "search.space.sizes" in message
-    validated = validate(spec.replace(**changes, name="again"))
-    run_experiment(validated)
-    assert searches[1].driver.spec is validated
+    plan = prepare(spec.replace(**changes, name="again"))
+    run_experiment(plan)
+    assert searches[1].driver.spec is plan.spec
     assert len(caplog.records) == 1
 
 

@@ -10,10 +10,10 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.driver import Driver
+from tuner.search.preparation import Plan
 from tuner.search.schedulers._stopping import InOrder
 from tuner.search.searchers._numbered import NumberedSearch
 from tuner.search.tune_callbacks import TuneSearcher
-from tuner.spec.validation import ValidatedSpec
 from tuner.trial.context import Assignment
 
 
@@ -22,8 +22,7 @@ class Search(Driver):
 
     def __init__(self, folder, *, resumed=False):
         self.writer = Writer(folder, resumed=resumed)
-        spec = ValidatedSpec.model_validate(dict(Results(folder).spec))
-        super().__init__(spec, ExperimentFolder(folder), self.writer.journal)
+        super().__init__(Plan(Results(folder).spec), ExperimentFolder(folder), self.writer.journal)
         for event in read(folder):
             self.history.apply(event)
         self.scheduler = InOrder()

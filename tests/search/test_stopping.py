@@ -12,7 +12,6 @@ from tuner.experiment.history import History
 from tuner.experiment.results.results import Results
 from tuner.search.stopping import EarlyEnd, StopRequest, describe_end, estimate_refit_s
 from tuner.signals import catch_signals
-from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Stop
 from tuner.spec.space.parsing import parse_space
 
@@ -107,13 +106,7 @@ class Search:
         return self.trial(number, *values, status="failed", config=config, error=error)
 
     def ending(self, stop, *, num_samples):
-        spec = ExperimentSpec(
-            name="s",
-            search={"space": {"x": "uniform(0, 9)"}},
-            objective=self.objective,
-            num_samples=num_samples,
-        )
-        return describe_end(spec, self.history, stop)
+        return describe_end(num_samples, self.history, stop)
 
 
 @pytest.mark.parametrize(("mode", "values"), [("min", (0.5, 0.2)), ("max", (0.1, 0.2))])

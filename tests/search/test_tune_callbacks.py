@@ -20,8 +20,8 @@ from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.ray_compat import Call
 from tuner.search.driver import Driver
+from tuner.search.preparation import Plan
 from tuner.search.tune_callbacks import Recorder, Retries, classify_failure, load_error
-from tuner.spec.validation import ValidatedSpec
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.trainable import REPORT
 from tuner.trial.trial_process import WorkerReplacedError
@@ -39,8 +39,7 @@ class Trials:
         self.journal = Journal.open(folder, clock=Clock())
         changes = {"objective": {"metric": "val_loss"}, "timeouts": {"report_s": 60}}
         changed = Results(folder).spec.replace(scheduler={"max_t": 3}, **changes)
-        spec = ValidatedSpec.model_validate(dict(changed))
-        self.driver = driver = Driver(spec, ExperimentFolder(folder), self.journal)
+        self.driver = driver = Driver(Plan(changed), ExperimentFolder(folder), self.journal)
         driver.restore()
         driver.record_search_start(resumed=False)
         driver.observers = [self.seen.append]

@@ -8,9 +8,10 @@ import pytest
 from pydantic import Field
 
 from tuner.errors import Fault, SpecError
+from tuner.search.preparation import prepare
 from tuner.spec.declaration import Declaration, PinnedData, load_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.plan import build_plan
+from tuner.spec.plan import describe_plan
 from tuner.spec.settings import FaultsError, Settings
 from tuner.spec.validation import Machine, validate
 from tuner.testing import DeclarationContract
@@ -104,21 +105,23 @@ def test_validate_checks_a_users_settings_at_every_extreme():
 
 
 def test_plan_shows_the_data_and_the_notes_that_are_declared():
-    plan = build_plan(spec_of(), here=False)
+    plan = describe_plan(spec_of(), here=False)
     assert (plan["data"], plan["notes"]) == ({"title": "a line"}, ["32 points"])
-    plan = build_plan(spec_of(Undeclared), here=False)
+    plan = describe_plan(spec_of(Undeclared), here=False)
     assert "data" not in plan
     assert plan["notes"] == []
 
 
 def test_pin_data_fixes_the_constants_of_all_trials():
-    spec = spec_of()
-    assert spec.pin_data(download=False) == ()
-    assert spec.trial_constants == spec.constants
-    assert spec.pin_data() == ("it is straight",)
-    assert spec.pin_data() == ()
-    assert spec.trial_constants == {**spec.constants, "line": [0, 1]}
-    assert (spec.pinned.content, spec.pinned.baseline) == ("digest", {"images": 9})
+    plan = prepare(spec_of(), machine=Machine(cpus=4))
+    assert plan.pin_data(download=False).data is None
+    assert plan.trained_spec == plan.spec
+    pinned = plan.pin_data()
+    assert plan.data is None
+    assert pinned.pin_data() is pinned
+    assert pinned.trained_spec.constants == {**plan.spec.constants, "line": [0, 1]}
+    assert pinned.data.doubts == ("it is straight",)
+    assert (pinned.data.content, pinned.data.baseline) == ("digest", {"images": 9})
 
 
 def test_constants_have_a_data_folder_that_does_not_depend_on_the_trial(tmp_path, monkeypatch):
@@ -126,7 +129,7 @@ def test_constants_have_a_data_folder_that_does_not_depend_on_the_trial(tmp_path
     (tmp_path / "data").mkdir()
     spec = spec_of(Undeclared, training={"data_dir": "data"})
     for here in (True, False):
-        constants = spec.declaration.constants(spec, here=here)
+        constants = load_declaration(spec.trainable).constants(spec, here=here)
         assert constants["data_dir"] == str(tmp_path / "data")
     assert spec.constants["data_dir"] == "data"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.spec.experiment import build_spec
-from tuner.spec.plan import build_plan, count_local_gpus, list_warnings
+from tuner.spec.plan import count_local_gpus, describe_plan, list_warnings
 from tuner.spec.validation import Machine
 
 LR = {"lr": "uniform(0, 1)"}
@@ -11,7 +11,7 @@ SPEC = {"search": {"space": LR}, "num_samples": 5}
 
 
 def plan(**changes):
-    return build_plan(build_spec(SPEC | changes), here=True, machine=Machine(cpus=4, gpus=2))
+    return describe_plan(build_spec(SPEC | changes), here=True, machine=Machine(cpus=4, gpus=2))
 
 
 def warnings(**changes):

@@ -11,6 +11,7 @@ from torch import nn
 
 from tuner.errors import CheckpointError, SpecError
 from tuner.experiment.files import compute_sha256
+from tuner.search.preparation import Plan, prepare
 from tuner.search.run import create
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.declaration import load_declaration, load_default_declaration
@@ -184,8 +185,7 @@ def test_folds_become_the_epochs_of_a_trial(scheduler, training, length, grace):
     assert (spec.epochs, spec.constants["epochs"], spec.training["fold_epochs"]) == (5, 5, length)
     assert (spec.scheduler.grace_period, spec.objective.from_epoch) == (grace, 5)
     assert validate(spec.model_dump(mode="json"), machine=MACHINE) == spec
-    spec.pin_data()
-    assert spec.pinned.baseline["images"] == 1437
+    assert Plan(spec).pin_data().data.baseline["images"] == 1437
 
 
 @pytest.mark.parametrize(
@@ -227,9 +227,9 @@ def test_constants_have_the_folder_of_pinned_images_on_one_machine(tmp_path, mon
     training = {"dataset": f"folder:{photos.write(tmp_path / 'photos')}", "data_dir": "data"}
     spec = validate(spec_of(training=training, search={"space": {"batch_size": "choice([4, 8])"}}))
     assert DECLARATION.constants(spec, here=True) == spec.constants
-    spec.pin_data()
-    assert DECLARATION.constants(spec, here=True)["data_dir"] == str(tmp_path / "data")
-    assert DECLARATION.constants(spec, here=False)["data_dir"] == "data"
+    trained = Plan(spec).pin_data().trained_spec
+    assert DECLARATION.constants(trained, here=True)["data_dir"] == str(tmp_path / "data")
+    assert DECLARATION.constants(trained, here=False)["data_dir"] == "data"
 
 
 def test_summaries_have_each_model_once_with_the_first_searched_values():
@@ -246,18 +246,17 @@ def test_weights_that_the_search_recorded_are_those_of_its_trials_and_resumes(tm
     settings = {"model": "cnn", "dataset": "digits", "start_from": str(path)}
     state = ImageClassifier({}, {**settings, "epochs": 1}).model.state_dict()
     save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
-    spec = validate(spec_of(training=settings, name="x", storage=str(tmp_path)))
-    spec.pin_data()
-    recorded = spec.trial_constants["weights_sha256"]
+    plan = prepare(spec_of(training=settings, name="x", storage=str(tmp_path))).pin_data()
+    recorded = plan.trained_spec.constants["weights_sha256"]
     assert recorded == {str(path): compute_sha256(path)}
     constants = {**settings, "epochs": 1, "weights_sha256": recorded}
     ImageClassifier({}, constants).step()
-    document = create(spec).read_document()
+    document = create(plan).read_document()
     save_file({name: tensor.contiguous() + 1 for name, tensor in state.items()}, path)
     with pytest.raises(CheckpointError, match="is not what the search began with"):
         ImageClassifier({}, constants).step()
     with pytest.raises(SpecError, match="is not what the search began with"):
-        validate(document["spec"], recorded=True).pin_data()
+        prepare(document["spec"], recorded=True).pin_data()
 
 
 def test_nodes_need_the_weights_that_the_search_recorded(tmp_path, monkeypatch):

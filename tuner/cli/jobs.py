@@ -93,7 +93,9 @@ def _check(
 
     Raises here what the cluster would raise, except what only it knows.
     """
+    from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.resolve import resolve
+    from tuner.spec.validation import validate
 
     code_named: list[NamedCode] = []
 
@@ -102,7 +104,10 @@ def _check(
         code_named.extend(code)
 
     changes = [*options.list_assignments({**flags, "name": None, "storage": None}), *assignments]
-    resolve(experiment, changes, command=flags["command"], admit=admit_code)
+    resolved = resolve(experiment, changes, command=flags["command"], admit=admit_code)
+    spec = validate(resolved.raw, source=resolved.title)
+    if (taken := ExperimentFolder(spec.folder)).is_taken:
+        raise taken.build_taken_error()
     return bool(code_named)
 
 

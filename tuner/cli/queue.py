@@ -46,16 +46,16 @@ def add(user: str | None, trust: bool, **flags: Any) -> None:
     of its file do not matter; code of your own is imported when the search runs, from this
     directory. With an --address other than local, nothing is checked against this machine.
     """
-    from tuner.cli.validate import resolve
+    from tuner.cli.validate import prepare_search
     from tuner.experiment.owner import find_user_name
     from tuner.service.queue.entries import build_entry
 
     waiting = _queue(flags["storage"])
     paths = list(sys.path)
-    spec, _ = resolve(flags, trust=trust)
+    plan, _ = prepare_search(flags, trust=trust)
     is_named = flags["name"] or any(each.startswith("name=") for each in flags["assignments"])
     entry = build_entry(
-        spec,
+        plan.spec,
         user=user or find_user_name() or str(os.getuid()),
         directory=os.getcwd(),
         paths=[path for path in sys.path if path not in (*paths, os.getcwd())],

@@ -11,7 +11,7 @@ import tuner
 from tuner.cli import options
 from tuner.cli.consent import admit_experiment
 from tuner.cli.printing import choose_exit_code, preload_evaluation, print_outcome, warn
-from tuner.cli.validate import print_plan, resolve
+from tuner.cli.validate import prepare_search, print_plan
 from tuner.cluster import LOCAL
 from tuner.errors import NameTakenError
 
@@ -65,27 +65,29 @@ def run(
     from tuner.spec.plan import list_warnings
 
     address: str = flags["address"]
-    spec, source = resolve(flags, trust=trust)
+    plan, source = prepare_search(flags, trust=trust)
     if dry_run:
-        print_plan(spec, source, address, as_json)
+        print_plan(plan, source, address, as_json)
         return 0
+    spec = plan.spec
     refuse_elsewhere(spec.trainable)
     _warn(list_warnings(spec, here=address == LOCAL))
-    for hint in spec.declaration.list_hints(spec):
+    for hint in plan.declaration.list_hints(spec):
         warn(f"hint: {hint}")
-    _warn(spec.pin_data())  # before any Ray starts: images may turn out to be unreadable
-    warn(format_start_banner(spec))
+    plan = plan.pin_data()  # before any Ray starts: images may turn out to be unreadable
+    _warn(plan.data.doubts if plan.data else ())
+    warn(format_start_banner(spec, plan.trials))
     from tuner.cluster import connect as cluster
 
     with cluster.connect(address, spec=spec):
         cluster.wait_for_room(spec.resources, wait_for_resources)
         while True:
             try:
-                with preload_evaluation(spec, evaluate=evaluate):
-                    results = tuner.run_experiment(spec)
+                with preload_evaluation(plan.spec, evaluate=evaluate):
+                    results = tuner.run_experiment(plan)
                 break
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
-                spec, source = resolve(flags, trust=True)
+                plan, source = prepare_search(flags, trust=True)
         refit = _refit_best(results, address)
     return print_outcome(results, refit, evaluate=evaluate, as_json=as_json)
 

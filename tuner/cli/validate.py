@@ -16,7 +16,7 @@ from tuner.errors import UsageError
 from tuner.wording import clean_text
 
 if TYPE_CHECKING:
-    from tuner.spec.validation import ValidatedSpec
+    from tuner.search.preparation import Plan
 
 
 @options.command(
@@ -41,20 +41,21 @@ def validate(summary: bool, trust: bool, as_json: bool, **flags: Any) -> None:
     EXPERIMENT and KEY=VALUE are those of `tuner run`. With --address it also asks the nodes of
     the cluster what fits on which, and whether they share the storage.
     """
-    spec, source = resolve(flags, trust=trust)
-    print_plan(spec, source, flags["address"], as_json, summary=summary)
+    plan, source = prepare_search(flags, trust=trust)
+    print_plan(plan, source, flags["address"], as_json, summary=summary)
 
 
-def resolve(flags: dict[str, Any], *, trust: bool) -> tuple[ValidatedSpec, str]:
-    """The validated spec and where it comes from; says what a warm start leaves out.
+def prepare_search(flags: dict[str, Any], *, trust: bool) -> tuple[Plan, str]:
+    """The plan of a new search and where it comes from; says what a warm start leaves out.
 
     flags: the arguments of `options.spec`. trust: import the code that a recorded experiment names
     without a question.
     """
     from tuner.experiment.files import EXPERIMENT
     from tuner.experiment.folder import ExperimentFolder
-    from tuner.experiment.resolve import resolve as resolve_spec
+    from tuner.experiment.resolve import resolve
     from tuner.experiment.storage import find_experiment
+    from tuner.search.preparation import prepare
     from tuner.spec.validation import Machine
 
     experiment, assignments = split_arguments(flags)
@@ -65,21 +66,17 @@ def resolve(flags: dict[str, Any], *, trust: bool) -> tuple[ValidatedSpec, str]:
         flags = {**flags, "from": flags["from"] or (like,)}
     if experiment is None and flags["command"] is None:
         raise UsageError("give EXPERIMENT, --command TEXT or --like NAME")
-    spec, source = resolve_spec(
+    resolved = resolve(
         experiment,
         [*options.list_assignments(flags), *assignments],
         command=flags["command"],
-        machine=Machine.detect() if flags["address"] == LOCAL else None,
         admit=partial(admit, trust=trust),
     )
-    if spec.warm_start:
-        from tuner.search.warm_start import build_warm_start
-
-        if warm_start := build_warm_start(spec):  # raises if it cannot work, before anything starts
-            for note in warm_start.notes:
-                click.echo(clean_text(f"warm start: {note}"), err=True)
-            spec.set_excluded_count(warm_start.count_skipped(spec.search))
-    return spec, source
+    machine = Machine.detect() if flags["address"] == LOCAL else None
+    plan = prepare(resolved.raw, source=resolved.title, machine=machine, is_new=True)
+    for note in plan.warm_start.notes if plan.warm_start else ():
+        click.echo(clean_text(f"warm start: {note}"), err=True)
+    return plan, resolved.source
 
 
 def split_arguments(flags: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
@@ -100,29 +97,30 @@ def split_arguments(flags: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]
 
 
 def print_plan(
-    spec: ValidatedSpec, source: str, address: str, as_json: bool, *, summary: bool = False
+    plan: Plan, source: str, address: str, as_json: bool, *, summary: bool = False
 ) -> None:
-    """Print what `spec` comes to: its trials, and what each reserves, here or on a cluster.
+    """Print what a plan comes to: its trials, and what each reserves, here or on a cluster.
 
     Images are decoded, as a search does before it starts, unless that may take a download.
     summary: also what its networks consist of.
     """
     from tuner.reporting.plan_text import format_plan
-    from tuner.spec.plan import build_plan
+    from tuner.spec.plan import describe_plan
 
     here = address == LOCAL
-    doubts = spec.pin_data(download=False)
-    plan = build_plan(spec, here=here)
-    plan["notes"] += doubts
+    spec = plan.spec
+    plan = plan.pin_data(download=False)
+    described = describe_plan(spec, here=here, skipped=plan.skipped, data=plan.data)
+    described["notes"] += plan.data.doubts if plan.data else ()
     if summary:
-        plan["networks"] = spec.declaration.summaries(spec)
+        described["networks"] = plan.declaration.summaries(spec)
     if not here:
         from tuner.cluster import connect as cluster
 
         with cluster.connect(address, spec=spec):
-            plan |= cluster.describe_plan(spec)
-    shown = {"spec": spec.model_dump(mode="json"), **plan}
-    click.echo(format_json(shown) if as_json else format_plan(spec, plan, source))
+            described |= cluster.describe_plan(spec)
+    shown = {"spec": spec.model_dump(mode="json"), **described}
+    click.echo(format_json(shown) if as_json else format_plan(spec, described, source))
 
 
 @options.command("Search", 6, "tuner spec search.space", "tuner spec max_t")

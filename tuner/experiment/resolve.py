@@ -14,7 +14,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
@@ -24,7 +24,6 @@ from pydantic import ValidationError
 
 from tuner.errors import SpecError, TunerError, UsageError, suggest_similar, translate_error
 from tuner.experiment.files import EXPERIMENT
-from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.storage import find_free_name
 from tuner.spec.code import NamedCode, find_code
 from tuner.spec.command import Command
@@ -38,7 +37,7 @@ from tuner.spec.text import (
     parse_assignments,
     read_mapping,
 )
-from tuner.spec.validation import Machine, ValidatedSpec, add_default_config, settle_spec, validate
+from tuner.spec.validation import add_default_config, settle_spec
 from tuner.wording import find_program
 
 _FUNCTION = "experiment"  # of a module: def experiment() -> ExperimentSpec
@@ -50,54 +49,56 @@ _SETTLED = (
 )
 
 
-def resolve(
-    experiment: str | None,
-    assignments: Sequence[str] = (),
-    *,
-    command: str | None = None,
-    machine: Machine | None = None,
-    admit: Callable[[Sequence[NamedCode], Path], object] = lambda code, folder: None,
-) -> tuple[ValidatedSpec, str]:
-    """The validated spec of EXPERIMENT, and its source.
-
-    command: replaces the trainable, and EXPERIMENT may be None. assignments: KEY=VALUE. admit:
-    called with the code that a recorded experiment names, and its folder, before it is imported.
-    Without an assigned name it gets the next free one. Raises as `load_experiment`,
-    `apply_assignments` and `validate`, and UsageError if the assigned name is taken.
-    """
-    if experiment is None:
-        loaded = _load_command(command or "")
-    else:
-        loaded = load_experiment(experiment, set_to=parse_assignments(assignments))
-    raw = {"name": loaded.name, **loaded.raw}
-    if command:
-        raw["trainable"] = {"command": command}
-    raw = apply_assignments(raw, assignments)
-    name = raw["name"]
-    storage = raw.get("storage")
-    has_name = any(assignment.startswith("name=") for assignment in assignments)
-    if not has_name and isinstance(name, str) and isinstance(storage, str | None):
-        raw["name"] = find_free_name(name, storage)
-    if code := [each for each in loaded.code if each in find_code(raw)]:
-        admit(code, Path(loaded.source).parent)
-    source = loaded.source
-    if assignments and source != COMMAND_LINE:
-        source = f"{source} with the arguments of the command line"
-    spec = validate(raw, source=source, machine=machine)
-    folder = ExperimentFolder(spec.folder)
-    if folder.is_taken:
-        raise folder.build_taken_error()
-    return spec, loaded.source
-
-
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """An experiment as written: plain values, name, source. code: what a recorded one names."""
+    """An experiment as written: plain values, name, source.
+
+    code: what a recorded one names. is_recorded: the values are those of an experiment.json.
+    title: the source, for faults.
+    """
 
     raw: dict[str, Any]
     name: str
     source: str
     code: tuple[NamedCode, ...] = ()
+    is_recorded: bool = False
+    title: str = ""
+
+
+def resolve(
+    experiment: str | None,
+    assignments: Sequence[str] = (),
+    *,
+    command: str | None = None,
+    admit: Callable[[Sequence[NamedCode], Path], object] = lambda code, folder: None,
+) -> Experiment:
+    """EXPERIMENT with all that a command line changes, not yet validated.
+
+    command: replaces the trainable, and EXPERIMENT may be None. assignments: KEY=VALUE. admit:
+    called with the code that a recorded experiment names, and its folder, before it is imported.
+    Without an assigned name it gets the next free one. Raises as `load_experiment` and
+    `apply_assignments`.
+    """
+    if experiment is None:
+        loaded = _load_command(command or "")
+    else:
+        loaded = load_experiment(experiment, set_to=parse_assignments(assignments))
+    trained = {"trainable": {"command": command}} if command else {}
+    raw = apply_assignments({"name": loaded.name, **loaded.raw, **trained}, assignments)
+    if code := [each for each in loaded.code if each in find_code(raw)]:
+        admit(code, Path(loaded.source).parent)
+    if loaded.is_recorded:  # only now, since it imports the trainable
+        used = {key: raw[key] for key in ("trainable",) if key in raw}
+        raw = apply_assignments({**_drop_derived({**loaded.raw, **used}), **trained}, assignments)
+    name = raw["name"]
+    storage = raw.get("storage")
+    has_name = any(assignment.startswith("name=") for assignment in assignments)
+    if not has_name and isinstance(name, str) and isinstance(storage, str | None):
+        raw["name"] = find_free_name(name, storage)
+    title = loaded.source
+    if assignments and title != COMMAND_LINE:
+        title = f"{title} with the arguments of the command line"
+    return replace(loaded, raw=raw, title=title)
 
 
 def load_experiment(
@@ -236,30 +237,36 @@ def _load_document(path: Path) -> Experiment:
     ):
         text = file.read(LONGEST + 1)  # which is refused for its length
     raw = read_mapping(text, str(path))
-    code: tuple[NamedCode, ...] = ()
     if path.name == EXPERIMENT and isinstance(raw.get("spec"), dict):
         raw = _clean_recorded(raw["spec"], path)
-        code = tuple(find_code(raw))
-    return Experiment(raw, str(raw.get("name", path.stem)), str(path), code)
+        return Experiment(raw, raw["name"], str(path), tuple(find_code(raw)), is_recorded=True)
+    return Experiment(raw, str(raw.get("name", path.stem)), str(path))
 
 
 def _clean_recorded(spec: dict[str, Any], path: Path) -> dict[str, Any]:
     """A recorded spec to run again: without its storage, under its folder's name."""
     kept = {key: value for key, value in spec.items() if key not in ("storage", "name")}
-    return {"name": path.resolve().parent.name, **_drop_derived(kept)}
+    return {"name": path.resolve().parent.name, **kept}
 
 
 def _drop_derived(spec: dict[str, Any]) -> dict[str, Any]:
-    """A recorded spec without values that `validate` derived from its size."""
+    """A recorded spec without values that `validate` derived from its size.
+
+    Imports its trainable; of one that cannot be imported, which `validate` refuses, all are kept.
+    """
     for section, *names in _SETTLED:
         settings = spec.get(section)
         if isinstance(settings, dict) and settings.get(names[0]) is not None:
             shorter = {**spec, section: {k: v for k, v in settings.items() if k not in names}}
             parsed, _ = parse(ExperimentSpec, shorter)
-            again = parsed and getattr(settle_spec(add_default_config(parsed)), section).model_dump(
-                mode="json"
-            )
-            if again and all(again.get(n) == settings[n] for n in names if n in settings):
+            if parsed is None:
+                continue
+            try:
+                derived = getattr(settle_spec(add_default_config(parsed)), section)
+            except Exception:  # any error of the user's module
+                return spec
+            again = derived.model_dump(mode="json")
+            if all(again.get(name) == settings[name] for name in names if name in settings):
                 spec = shorter
     return spec
 

@@ -37,18 +37,23 @@ _STATUSES = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
 
 @dataclass(slots=True)
 class Status:
-    """The status of a search in numbers and words. spec: with the controls up to now."""
+    """The status of a search in numbers and words.
+
+    spec: with the controls up to now. skipped: configs of its space that are left out.
+    """
 
     history: History
     spec: ExperimentSpec
+    skipped: int = 0
     _suggested: int | None = field(init=False)  # once, since a grid counts its cells
 
     def __post_init__(self) -> None:
-        self.update_spec(self.spec)
+        self.update_spec(self.spec, self.skipped)
 
-    def update_spec(self, spec: ExperimentSpec) -> None:
+    def update_spec(self, spec: ExperimentSpec, skipped: int = 0) -> None:
         self.spec = spec
-        self._suggested = spec.trials
+        self.skipped = skipped
+        self._suggested = spec.count_trials(skipped)
 
     @property
     def metric(self) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def format_plan(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str:
-    """The plan of `tuner.spec.plan.build_plan` in lines, then the resolved spec as YAML."""
+    """The plan of `tuner.spec.plan.describe_plan` in lines, then the resolved spec as YAML."""
     lines = [f"{spec.name} would run"]
     lines += [f"  {name:<12} {clean_text(text)}" for name, text in _format_rows(spec, plan, source)]
     for note in plan["notes"]:
@@ -35,12 +35,12 @@ def format_plan(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> s
     return "\n".join([*lines, "", "Its spec", indent(spec.to_yaml().rstrip(), "  ")])
 
 
-def format_start_banner(spec: ExperimentSpec) -> str:
+def format_start_banner(spec: ExperimentSpec, trials: int | None) -> str:
     """What begins, in a line: Ray and its workers take some seconds to start."""
-    trials = "trials" if spec.trials is None else format_amount(spec.trials, "trial")
+    amount = "trials" if trials is None else format_amount(trials, "trial")
     within = f" within {format_duration(spec.time_budget_s)}" if spec.time_budget_s else ""
     folder = format_path(spec.folder)
-    return f"{spec.name}: {trials}{within}, results in {folder}; starting the workers"
+    return f"{spec.name}: {amount}{within}, results in {folder}; starting the workers"
 
 
 def _format_rows(

@@ -38,7 +38,8 @@ class Progress(logging.Handler):
 
     In a terminal a view of a few lines renews itself at the bottom. Elsewhere a line tells of new
     bests and the status now and then. Both show warnings of tuner's loggers and the first failures.
-    history: that of the experiment, up to the observed event. clock: that of the events.
+    history: that of the experiment, up to the observed event. skipped: configs that are left out.
+    clock: that of the events.
     """
 
     def __init__(
@@ -46,11 +47,12 @@ class Progress(logging.Handler):
         spec: ExperimentSpec,
         history: History,
         *,
+        skipped: int = 0,
         stream: IO[str] | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(logging.WARNING)
-        self._status = Status(history, spec)
+        self._status = Status(history, spec, skipped)
         self._stream = stream or sys.stderr
         self._live = _start_live_view(self._stream, self._status, clock or time.time)
         self._failures: set[str] = set()
@@ -73,9 +75,9 @@ class Progress(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self._show(f"warning: {record.getMessage()}", "yellow")
 
-    def update_spec(self, spec: ExperimentSpec) -> None:
+    def update_spec(self, spec: ExperimentSpec, skipped: int = 0) -> None:
         """Show the status of a changed spec from now on."""
-        self._status.update_spec(spec)
+        self._status.update_spec(spec, skipped)
 
     def show(self, text: str) -> None:
         """Show a line above the view."""

@@ -27,11 +27,11 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import UNBOUNDED, Driver
 from tuner.search.extension import Extension, load_if_finished
+from tuner.search.preparation import Plan, prepare
 from tuner.search.replay import find_last_result
 from tuner.search.run import create
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.validation import ValidatedSpec, validate
 from tuner.threads import run_in_thread
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure, clip_message
@@ -66,20 +66,22 @@ class AskTell:
 
     def __init__(
         self,
-        experiment: ExperimentSpec | Path | str,
+        experiment: ExperimentSpec | Plan | Path | str,
         *,
         add_samples: int = 0,
         time_budget_s: float | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._more = Extension(add_samples, time_budget_s)
-        self._is_new = isinstance(experiment, ExperimentSpec)
-        if isinstance(experiment, ExperimentSpec):
-            self._spec = _validate_spec(experiment)
+        self._is_new = isinstance(experiment, ExperimentSpec | Plan)
+        if isinstance(experiment, Plan):
+            self._plan = experiment
+        elif isinstance(experiment, ExperimentSpec):
+            self._plan = _prepare_elsewhere(experiment)
         else:
-            self._spec = _load_spec(ExperimentFolder(experiment), self._more)
+            self._plan = _prepare_resume(ExperimentFolder(experiment), self._more)
         self.is_over = self._is_closed = False
-        self._folder = ExperimentFolder(self._spec.folder)
+        self._folder = ExperimentFolder(self._plan.spec.folder)
         self._clock = clock
         self._lock = threading.RLock()
         self._driver: Driver | None = None  # once it is opened
@@ -90,9 +92,9 @@ class AskTell:
         self.error: errors.TunerError | None = None
 
     @property
-    def spec(self) -> ValidatedSpec:
+    def spec(self) -> ExperimentSpec:
         """The experiment's spec, with what controls have changed."""
-        return self._driver.spec if self._driver else self._spec
+        return self._driver.spec if self._driver else self._plan.spec
 
     @property
     def history(self) -> History:
@@ -100,7 +102,7 @@ class AskTell:
 
     def __enter__(self) -> Self:
         if self._is_new:
-            create(self._spec)
+            create(self._plan)
         with ExitStack() as opening:
             self._open(opening)
             if self.is_over:  # it had ended before
@@ -282,8 +284,8 @@ class AskTell:
         sync = held.enter_context(self._folder.open_storage(_log.warning))
         is_done = not self._is_new and load_if_finished(self._folder.path, self._more) is not None
         journal = held.enter_context(Journal.open(self._folder.path, clock=self._clock))
-        spec = self._spec
-        driver = Driver(spec, self._folder, journal)
+        spec = self._plan.spec
+        driver = Driver(self._plan, self._folder, journal)
         driver.restore()
         history = driver.history
         driver.spent_s = history.duration_s
@@ -308,18 +310,18 @@ class AskTell:
         self.is_over = is_done
 
 
-def _validate_spec(spec: ExperimentSpec) -> ValidatedSpec:
-    """The spec of a new experiment. Raises SpecError for another trainable than "elsewhere"."""
+def _prepare_elsewhere(spec: ExperimentSpec) -> Plan:
+    """The plan of a new experiment. Raises SpecError for another trainable than "elsewhere"."""
     if "trainable" not in spec.model_fields_set:
         spec = spec.replace(trainable=ELSEWHERE)
     if not spec.is_elsewhere:
         rule = f"must be {ELSEWHERE!r}, or left out: what asks for configs trains by itself"
         raise errors.SpecError([errors.Fault("trainable", rule, str(spec.trainable))])
-    return spec if isinstance(spec, ValidatedSpec) else validate(spec)
+    return prepare(spec)
 
 
-def _load_spec(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
-    """The extended spec of the experiment in `folder`. Raises UsageError or SpecError."""
+def _prepare_resume(folder: ExperimentFolder, more: Extension) -> Plan:
+    """The plan of the extended experiment in `folder`. Raises UsageError or SpecError."""
     folder.refresh()
     raw = folder.read_document()["spec"]
     if raw.get("trainable") != ELSEWHERE:
@@ -328,7 +330,7 @@ def _load_spec(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
         )
     raw = more.apply(read_current_document(folder), folder)["spec"]
     moved = {"name": folder.name, "storage": folder.storage}
-    return validate({**raw, **moved}, source=folder.locate(EXPERIMENT), recorded=True)
+    return prepare({**raw, **moved}, source=folder.locate(EXPERIMENT), recorded=True)
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.experiment.verbs import VERBS
+from tuner.search.preparation import Plan
 from tuner.search.replay import (
     find_last_result,
     list_unfinished,
@@ -34,7 +35,6 @@ from tuner.search.stopping import EarlyEnd, StopRequest, describe_end, estimate_
 from tuner.search.trial_queue import TrialQueue
 from tuner.search.warm_start import WarmStart, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.validation import ValidatedSpec
 from tuner.threads import run_in_thread
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
@@ -58,7 +58,7 @@ class Driver:
 
     def __init__(
         self,
-        spec: ValidatedSpec,
+        plan: Plan,
         folder: ExperimentFolder,
         journal: Journal,
         *,
@@ -66,7 +66,8 @@ class Driver:
         lengths: Lengths | None = None,
         has_grown: bool = False,
     ) -> None:
-        self.spec = spec
+        self.plan = plan
+        self.spec = spec = plan.spec
         self.folder = folder
         self.journal = journal
         self.retry_failed = retry_failed
@@ -84,9 +85,12 @@ class Driver:
         self.spent_s = 0.0  # of the time budget, by earlier drivers
         self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
         self._warm_start = load_warm_start(spec)
-        self._left_out = self._warm_start.count_skipped(spec.search) if self._warm_start else 0
-        if self._left_out:
-            spec.set_excluded_count(self._left_out)
+        self.skipped = self._warm_start.count_skipped(spec.search) if self._warm_start else 0
+
+    @property
+    def total(self) -> int | None:
+        """How many trials the searcher gives; None where only the time budget ends the search."""
+        return self.spec.count_trials(self.skipped)
 
     def restore(self) -> None:
         """Replay the journal into history, scheduler and searcher."""
@@ -122,17 +126,17 @@ class Driver:
         self.queue = TrialQueue(
             self.searcher,
             self.history,
-            total=self.spec.trials,
+            total=self.total,
             limit=self.steering.count_slots,
             unfinished=trials,
-            seed=self.spec.seed if self.spec.declaration.has_trial_seeds(self.spec) else None,
+            seed=self.spec.seed if self.plan.declaration.has_trial_seeds(self.spec) else None,
         )
         self.apply_spec(self.spec)
 
-    def apply_spec(self, spec: ValidatedSpec) -> None:
+    def apply_spec(self, spec: ExperimentSpec) -> None:
         """Go on with another time budget, or number of trials, at a time or in total."""
         self.spec = spec
-        self.queue.total = spec.trials
+        self.queue.total = self.total
         self.queue.at_end = False
         budget_s = spec.time_budget_s
         self.stop.time_budget_s = None if budget_s is None else max(budget_s - self.spent_s, 0.0)
@@ -148,9 +152,11 @@ class Driver:
         self.interrupt(events.RUNNING)
         is_completed = status == events.COMPLETED
         end = (
-            describe_end(self.spec, self.history, self.stop) if is_completed else {"status": status}
+            describe_end(self.total, self.history, self.stop)
+            if is_completed
+            else {"status": status}
         )
-        self.emit(events.EXPERIMENT_ENDED, **end, **self.history.summarize(self.spec.trials))
+        self.emit(events.EXPERIMENT_ENDED, **end, **self.history.summarize(self.total))
 
     def emit(self, event: str, **fields: Any) -> None:
         """Journal one event, then notify the observers."""
@@ -202,7 +208,7 @@ class Driver:
             self.searcher.pass_over(trial.trial_id)
         self.searcher.skip(trial.config for trial in begun)
         outside = sum(not self.spec.search.can_suggest(trial.config) for trial in begun)
-        self.spec.set_excluded_count(self._left_out - outside)
+        self.skipped -= outside
 
     def _end_if_over(self, trial: TrialRecord, *, runs_on: bool) -> bool:
         """End a trial whose driver was killed before it could."""

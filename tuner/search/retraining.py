@@ -38,12 +38,13 @@ from tuner.experiment.results.selection import find_best_report, find_best_value
 from tuner.experiment.storage import find_experiment_folders, find_free_name
 from tuner.experiment.trials import TrialRecord
 from tuner.search.extension import Extension, resolve_trainable
+from tuner.search.preparation import prepare
 from tuner.search.run import refuse_changed_data, resume_experiment, run_experiment
 from tuner.search.stopping import estimate_refit_s
 from tuner.spec.declaration import Declaration, load_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import EPOCHS_TRAINED
-from tuner.spec.validation import Machine, validate
+from tuner.spec.validation import Machine
 
 _log = logging.getLogger(__name__)
 
@@ -256,12 +257,13 @@ def _run_or_resume(
     results: Results, spec: ExperimentSpec, earlier: Iterable[Path], *, address: str, trainable: Any
 ) -> Results:
     """The Results of `spec`: read or resumed from the `earlier` folder of an equal one, or run."""
-    spec = validate(spec, machine=Machine.detect() if address == LOCAL else None)
+    plan = prepare(spec, machine=Machine.detect() if address == LOCAL else None)
+    spec = plan.spec
     before = _find_equal(spec, earlier)
     if before is not None and before.status == COMPLETED and (spec.confirms or is_trained(before)):
         return before
-    spec.pin_data()  # the search has said what is doubtful of the images
-    refuse_changed_data(spec, results.document, results.name)
+    plan = plan.pin_data()  # the search has said what is doubtful of the images
+    refuse_changed_data(plan, results.document, results.name)
     with cluster.connect(address, spec=spec):
         if before is not None:
             more = Extension(time_budget_s=spec.time_budget_s)
@@ -270,7 +272,7 @@ def _run_or_resume(
             link(results, spec.name)
         elif results.spec.refit:
             link(results, spec.name, REFITTED)
-        return run_experiment(spec)
+        return run_experiment(plan)
 
 
 def _find_equal(spec: ExperimentSpec, folders: Iterable[Path]) -> Results | None:

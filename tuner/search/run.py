@@ -24,13 +24,13 @@ from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
 from tuner.reporting.notifier import build_deliveries
 from tuner.search.extension import Extension, load_if_finished, resolve_trainable
-from tuner.search.warm_start import build_warm_start
+from tuner.search.preparation import Plan, prepare
 from tuner.spec.code import find_code, refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.notify import is_command
 from tuner.spec.plan import list_warnings
 from tuner.spec.retired import refuse_retired
-from tuner.spec.validation import Machine, ValidatedSpec, validate
+from tuner.spec.validation import Machine
 
 _log = logging.getLogger(__name__)
 DATA = "data_content"  # in experiment.json: a digest of the user's images
@@ -40,7 +40,7 @@ _PACKAGES = (
 )
 
 
-def run_experiment(spec: ExperimentSpec, *, note: str = "") -> Results:
+def run_experiment(spec: ExperimentSpec | Plan, *, note: str = "") -> Results:
     """Run the search of `spec` and return its results; progress goes to stderr.
 
     note: as of `tuner note`. Uses the connected Ray, or starts one. Doubts are logged. Raises
@@ -48,19 +48,21 @@ def run_experiment(spec: ExperimentSpec, *, note: str = "") -> Results:
     InterruptedSearchError after a signal, and ExperimentError for the experiment's faults; reports
     are safe in the journal.
     """
-    if not isinstance(spec, ValidatedSpec):
-        spec = validate(spec, machine=_describe_machine())
-        for warning in list_warnings(spec, here=not cluster.is_connected()):
+    if isinstance(spec, Plan):
+        plan = spec
+    else:
+        plan = prepare(spec, machine=_detect_machine())
+        for warning in list_warnings(plan.spec, here=not cluster.is_connected()):
             _log.warning(warning)
-    refuse_elsewhere(spec.trainable)
-    _pin_data(spec)
+    refuse_elsewhere(plan.spec.trainable)
+    plan = _pin_data(plan)
     if cluster.is_connected():
-        cluster.admit(spec)  # raises before a folder is created
-    build_deliveries(spec.notify)  # so does this, for a target that cannot work
-    folder = create(spec)
+        cluster.admit(plan.trained_spec)  # raises before a folder is created
+    build_deliveries(plan.spec.notify)  # so does this, for a target that cannot work
+    folder = create(plan)
     if note:
         Labels(note=note).write(folder)
-    return _run_search(spec, folder)
+    return _run_search(plan, folder)
 
 
 def resume_experiment(
@@ -95,17 +97,16 @@ def resume_experiment(
         "notify": _filter_targets(extended["spec"]),
     }
     raw = {**extended["spec"], **moved}
-    spec = validate(
-        raw, source=str(folder / EXPERIMENT), machine=_describe_machine(), recorded=True
-    )
-    _pin_data(spec)
-    refuse_changed_data(spec, document, files.name)
+    plan = prepare(raw, source=str(folder / EXPERIMENT), machine=_detect_machine(), recorded=True)
+    plan = _pin_data(plan)
+    refuse_changed_data(plan, document, files.name)
     if cluster.is_connected():
-        cluster.admit(spec)
+        cluster.admit(plan.trained_spec)
+    spec = plan.spec
     is_changed = extended != document or (trainable is not None and spec.trainable != recorded)
     written = {**extended, "spec": spec.model_dump(mode="json")} if is_changed else None
     return _run_search(
-        spec,
+        plan,
         files,
         resumed=True,
         written=written,
@@ -115,15 +116,16 @@ def resume_experiment(
     )
 
 
-def refuse_changed_data(spec: ValidatedSpec, document: Mapping[str, Any], name: str) -> None:
-    """Raise UsageError unless the data of `spec`, pinned, is that of the experiment `name`.
+def refuse_changed_data(plan: Plan, document: Mapping[str, Any], name: str) -> None:
+    """Raise UsageError unless the pinned data of a plan is that of the experiment `name`.
 
     document: its experiment.json.
     """
-    if document.get(DATA, spec.pinned.content) != spec.pinned.content:
+    content = plan.data.content if plan.data else ""
+    if document.get(DATA, content) != content:
         raise UsageError(
             f"the data of {name} has changed since it began "
-            f"({spec.training.get('dataset')}): restore it, or begin a new search"
+            f"({plan.spec.training.get('dataset')}): restore it, or begin a new search"
         )
 
 
@@ -135,18 +137,22 @@ def _filter_targets(recorded: Mapping[str, Any]) -> list[str]:
     return [target for target in targets if not is_command(target)]
 
 
-def _pin_data(spec: ValidatedSpec) -> None:
-    for warning in spec.pin_data():
-        _log.warning(warning)
+def _pin_data(plan: Plan) -> Plan:
+    """The plan with its data; logs what is doubtful of it, unless somebody has said so before."""
+    pinned = plan.pin_data()
+    if plan.data is None and pinned.data:
+        for doubt in pinned.data.doubts:
+            _log.warning(doubt)
+    return pinned
 
 
-def _describe_machine() -> Machine | None:
+def _detect_machine() -> Machine | None:
     """This machine, unless the search runs on a joined cluster."""
     return None if cluster.is_joined() else Machine.detect()
 
 
 def _run_search(
-    spec: ValidatedSpec,
+    plan: Plan,
     folder: ExperimentFolder,
     *,
     resumed: bool = False,
@@ -157,26 +163,26 @@ def _run_search(
     from tuner.search.driver import Driver
     from tuner.search.tune_run import TuneRun
 
-    for code in find_code(spec.model_dump(mode="json")):
+    for code in find_code(plan.spec.model_dump(mode="json")):
         code.remember()  # this user runs it: a resume need not ask
     with folder.open_storage(_log.warning) as sync, Journal.open(folder.path) as journal:
-        driver = Driver(spec, folder, journal, **how)
+        driver = Driver(plan, folder, journal, **how)
         if written:
             folder.write(EXPERIMENT, written)
         return TuneRun(driver, sync, resumed=resumed).run()
 
 
-def create(spec: ValidatedSpec) -> ExperimentFolder:
-    """Create an experiment's folder. Raises as `ExperimentFolder.create`, `build_warm_start`."""
-    warm_start = build_warm_start(spec)  # raises before a folder is created
-    folder = ExperimentFolder(spec.folder)
-    data = {DATA: spec.pinned.content, VALIDATION: spec.pinned.baseline}
-    of_data = {name: value for name, value in data.items() if value}
-    document = describe(spec)
-    document["spec"]["training"] |= spec.pinned.recorded
-    folder.create({**document, **of_data}, empty=[JOURNAL])
-    if warm_start:
-        warm_start.save(spec.folder)
+def create(plan: Plan) -> ExperimentFolder:
+    """Create an experiment's folder. Raises as `ExperimentFolder.create`."""
+    folder = ExperimentFolder(plan.spec.folder)
+    document = describe(plan.spec)
+    if data := plan.data:
+        document["spec"]["training"] |= data.recorded
+        of_data = {DATA: data.content, VALIDATION: data.baseline}
+        document |= {name: value for name, value in of_data.items() if value}
+    folder.create(document, empty=[JOURNAL])
+    if plan.warm_start:
+        plan.warm_start.save(folder.path)
     return folder
 
 

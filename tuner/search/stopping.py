@@ -202,9 +202,12 @@ class EarlyEnd:
         return is_open and trial.started < before
 
 
-def describe_end(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[str, Any]:
-    """The fields of `experiment_ended` without error or signal."""
-    total = history.count_trials(spec.trials)
+def describe_end(suggested: int | None, history: History, stop: StopRequest) -> dict[str, Any]:
+    """The fields of `experiment_ended` without error or signal.
+
+    suggested: how many trials the searcher gives, or None.
+    """
+    total = history.count_trials(suggested)
     trials = history.trials
     left = list_unfinished(history)
     reason = stop.why_early or (events.FINISH if history.steered.finishing else None)

@@ -32,14 +32,15 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import UNBOUNDED, Driver
+from tuner.search.preparation import Plan
 from tuner.search.retention import Retention, build_assignment, remove_leftovers
 from tuner.search.shortage import Waiting
 from tuner.search.tune_callbacks import Recorder, TuneSearcher
 from tuner.signals import catch_signals
 from tuner.spec.command import Command
+from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import is_learner, is_rays_class, load_trainable
 from tuner.spec.sections import Resources
-from tuner.spec.validation import ValidatedSpec
 from tuner.streams import ignore_stderr_errors
 from tuner.trial.checkpoints import SaveRules
 from tuner.trial.context import Assignment, TrialContext
@@ -107,7 +108,9 @@ class TuneRun:
         driver = self.driver
         spec = driver.spec
         history = driver.history
-        self._progress = progress = Progress(spec, history, clock=driver.journal.clock)
+        self._progress = progress = Progress(
+            spec, history, skipped=driver.skipped, clock=driver.journal.clock
+        )
         notifier = Notifier(spec, history)
 
         def close_and_advise() -> str:
@@ -141,7 +144,7 @@ class TuneRun:
             watch.start_s = math.inf  # it may wait for a GPU that another search has
         driver.record_search_start(resumed=self._resumed)
         # The nodes of a joined cluster come and go
-        fits = cluster.track_room(spec) if is_joined else lambda: slots
+        fits = cluster.track_room(driver.plan.trained_spec) if is_joined else lambda: slots
         self._most_pending = UNBOUNDED if is_joined else slots
         driver.begin(self._generate_assignments(), fits=fits)
         # At most the slots: Tune would reserve resources for more, and start new workers there
@@ -154,7 +157,7 @@ class TuneRun:
             ray_compat.watch_workers(watch),
         ):
             tune.run(
-                build_trainable(spec),
+                build_trainable(driver.plan),
                 name="tune",
                 metric=spec.objective.metric,
                 mode=spec.objective.mode,
@@ -181,7 +184,7 @@ class TuneRun:
     def _apply_spec(self) -> None:
         """Adapt to a spec that a control has changed."""
         driver = self.driver
-        self._progress.update_spec(driver.spec)
+        self._progress.update_spec(driver.spec, driver.skipped)
         if (controller := driver.scheduler.controller) is not None:
             paused = driver.history.steered.paused
             most = 0 if paused else driver.steering.apply_max_concurrent(self._most_pending)
@@ -216,8 +219,9 @@ class TuneRun:
             raise self._add_advice(cause) from cause
 
 
-def build_trainable(spec: ValidatedSpec) -> Any:
+def build_trainable(plan: Plan) -> Any:
     """The trainable for `tune.run`, with the resources of a trial."""
+    spec = plan.spec
     rungs = spec.scheduler.rungs() if spec.scheduler else ()
     saves = SaveRules(
         every_s=spec.checkpoints.every_s,
@@ -226,7 +230,7 @@ def build_trainable(spec: ValidatedSpec) -> Any:
     context = TrialContext(
         location=spec.location,
         trainable=spec.trainable,
-        constants=spec.declaration.constants(spec, here=not cluster.is_joined()),
+        constants=plan.declaration.constants(plan.trained_spec, here=not cluster.is_joined()),
         objective=spec.objective,
         epochs=spec.epochs,
         resources=spec.resources,
@@ -239,7 +243,7 @@ def build_trainable(spec: ValidatedSpec) -> Any:
     return tune.with_resources(trial, build_placement(spec.resources))
 
 
-def choose_trial_class(spec: ValidatedSpec) -> type[Trial]:
+def choose_trial_class(spec: ExperimentSpec) -> type[Trial]:
     """The class of the trials of `spec`, by the kind of its trainable."""
     if isinstance(spec.trainable, Command):
         return CommandTrial

@@ -78,6 +78,7 @@ class Searches:
         Raises NameTakenError if it exists with another spec, and UsageError for a spec that names
         code: a client may not run its own code on the server.
         """
+        from tuner.experiment.folder import ExperimentFolder
         from tuner.search.ask_tell import AskTell
         from tuner.spec.validation import validate
 
@@ -88,7 +89,7 @@ class Searches:
             raise UsageError(f"trainable: must be {ELSEWHERE!r}, or left out")
         with self._opening, suppress(NameTakenError):
             self._check_not_ending(spec.name)
-            if spec.name not in self._open:
+            if spec.name not in self._open and not ExperimentFolder(spec.folder).is_taken:
                 self._open[spec.name] = AskTell(spec).__enter__()
                 return spec.name, True
         existing = self.open_search(spec.name).spec

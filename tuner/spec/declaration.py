@@ -58,6 +58,10 @@ class PinnedData:
     doubts: tuple[str, ...] = ()
     recorded: Values = field(default_factory=dict)
 
+    def apply(self, spec: ExperimentSpec) -> ExperimentSpec:
+        """The spec as trials get it: with the constants of this data."""
+        return spec.model_copy(update={"training": {**spec.training, **self.constants}})
+
 
 class Declaration:
     """Inherit and override what applies; the defaults declare nothing.
@@ -123,7 +127,7 @@ class Declaration:
 
     def constants(self, spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         """The constants of every Learner, with an absolute `data_dir`. here: on this machine."""
-        constants = spec.trial_constants
+        constants = spec.constants
         if isinstance(folder := constants.get("data_dir"), str):
             constants["data_dir"] = str(Path(folder).expanduser().absolute())
         return constants

@@ -332,7 +332,18 @@ class ExperimentSpec(Settings):
     @property
     def trials(self) -> int | None:
         """How many trials there will be; None where only the time budget ends the search."""
-        return self.search.trials(self.num_samples)
+        return self.count_trials()
+
+    def count_trials(self, skipped: int = 0) -> int | None:
+        """`trials` of a search that skips this many configs of its space.
+
+        A negative number counts more, of an earlier space.
+        """
+        configs = self.search.trials(None)
+        if not skipped or configs is None:
+            return self.search.trials(self.num_samples)
+        left = configs - skipped
+        return min(left, self.num_samples or left)
 
     @property
     def epochs(self) -> int | None:
@@ -353,11 +364,6 @@ class ExperimentSpec(Settings):
         """The constants of every Learner, with `seed`, and `epochs` if known."""
         length = {} if self.epochs is None else {"epochs": self.epochs}
         return {**length, "seed": self.seed, **self.training}
-
-    @property
-    def trial_constants(self) -> dict[str, Any]:
-        """The constants, with pinned data once there is any."""
-        return self.constants
 
     def replace(self, **changes: Any) -> ExperimentSpec:
         """This spec with the given fields changed, validated anew. Raises SpecError."""

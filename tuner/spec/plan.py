@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.spec.command import Command
-from tuner.spec.declaration import load_declaration
+from tuner.spec.declaration import PinnedData, load_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Resources, infer_mode
 from tuner.spec.space.domains import Choice, Space, format_literal
@@ -21,16 +21,22 @@ from tuner.wording import format_amount, format_duration, shorten
 _GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's driver is loaded
 
 
-def build_plan(
-    spec: ExperimentSpec, *, here: bool, machine: Machine | None = None
+def describe_plan(
+    spec: ExperimentSpec,
+    *,
+    here: bool,
+    machine: Machine | None = None,
+    skipped: int = 0,
+    data: PinnedData | None = None,
 ) -> dict[str, Any]:
     """{trials, epochs_a_trial, a_trial_reserves, notes}, with {at_once, machine} if it runs `here`,
     {data} if declared, and {takes: {epoch_s, total_s}} if the Learner can tell. Unknown numbers are
-    words.
+    words. skipped: configs that a warm start leaves out. data: what is pinned.
     """
     resources = spec.resources
+    trials = spec.count_trials(skipped)
     plan: dict[str, Any] = {
-        "trials": spec.trials or f"as many as {format_duration(spec.time_budget_s or 0)} allow",
+        "trials": trials or f"as many as {format_duration(spec.time_budget_s or 0)} allow",
         "epochs_a_trial": spec.epochs or "as many as the function reports",
         "a_trial_reserves": {
             "cpus": 0 if spec.is_elsewhere else resources.cpus * resources.ranks,
@@ -47,11 +53,12 @@ def build_plan(
         }
     plan["notes"] = list_warnings(spec, here=here)
     declaration = load_declaration(spec.trainable)
-    if data := declaration.data(spec):
-        plan["data"] = data
+    trained = data.apply(spec) if data else spec
+    if shown := declaration.data(trained):
+        plan["data"] = shown
     plan["notes"] += declaration.notes(spec)
-    if plan.get("at_once") and spec.trials and (epoch_s := declaration.measure_epoch_s(spec)):
-        epochs = spec.trials * _estimate_epochs(spec)
+    if plan.get("at_once") and trials and (epoch_s := declaration.measure_epoch_s(trained)):
+        epochs = trials * _estimate_epochs(spec)
         plan["takes"] = {"epoch_s": epoch_s, "total_s": epoch_s * epochs / plan["at_once"]}
     return plan
 

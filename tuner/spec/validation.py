@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pydantic import PrivateAttr
 from pydantic_core import PydanticUndefined
 
 from tuner.errors import Fault, SpecError, build_unknown_fault
@@ -21,7 +20,7 @@ from tuner.places import is_url
 from tuner.spec import quotas
 from tuner.spec.code import ByValue, find_pickling_fault
 from tuner.spec.command import Command
-from tuner.spec.declaration import Declaration, PinnedData, load_declaration
+from tuner.spec.declaration import load_declaration
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.loading import (
     IMPORTING,
@@ -68,64 +67,17 @@ class Machine:
         return torch.cuda.device_count()
 
 
-class ValidatedSpec(ExperimentSpec):
-    """A spec that `validate` has checked; equals its ExperimentSpec, which `replace` returns."""
-
-    _pinned: PinnedData | None = PrivateAttr(None)
-    _is_here: bool = PrivateAttr(True)
-    _left_out: int = PrivateAttr(0)
-
-    @property
-    def trials(self) -> int | None:
-        """The number of trials, without configs that are left out."""
-        complete = self.search.trials(None)
-        if not self._left_out or complete is None:
-            return super().trials
-        left = complete - self._left_out
-        return min(left, self.num_samples or left)
-
-    def set_excluded_count(self, configs: int) -> None:
-        """Count this many configs less; a negative number counts more, of an earlier space."""
-        self._left_out = configs
-
-    @property
-    def declaration(self) -> Declaration:
-        return load_declaration(self.trainable)
-
-    @property
-    def pinned(self) -> PinnedData:
-        """The data that all trials read, once it is fixed."""
-        return self._pinned or PinnedData()
-
-    @property
-    def trial_constants(self) -> dict[str, Any]:
-        return {**self.constants, **self.pinned.constants}
-
-    def pin_data(self, *, download: bool = True) -> tuple[str, ...]:
-        """Fix the data of all trials; returns doubts on the first call. Raises as Declaration's."""
-        if self._pinned is not None:
-            return ()
-        declared = self.declaration
-        self._pinned = declared.pin_data(self, download=download, here=self._is_here)
-        return self.pinned.doubts
-
-    def __eq__(self, other: object) -> bool:
-        # pydantic's own is False wherever the types differ
-        return isinstance(other, ExperimentSpec) and dict(self) == dict(other)
-
-
 def validate(
     spec: ExperimentSpec | Mapping[str, Any],
     *,
     source: str = "the spec",
     machine: Machine | None = None,
     recorded: bool = False,
-) -> ValidatedSpec:
+) -> ExperimentSpec:
     """The spec, checked on `machine` (None: a cluster), with open settings decided.
 
     recorded: it is of a search that has begun, whose first configs stay. A mapping is parsed first.
-    The trainable is imported, unless it ships. Raises SpecError with
-    every fault.
+    The trainable is imported, unless it ships. Raises SpecError with every fault.
     """
     faults: list[Fault] = []
     if isinstance(spec, ExperimentSpec):
@@ -149,9 +101,7 @@ def validate(
     if not recorded:
         parsed = add_default_config(parsed, source)
     # The fields are taken over as they are: nothing is dumped and parsed again
-    validated = settle_spec(load_declaration(parsed.trainable).settle(parsed))
-    validated._is_here = machine is not None
-    return validated
+    return settle_spec(load_declaration(parsed.trainable).settle(parsed))
 
 
 def add_default_config(spec: ExperimentSpec, source: str = "the spec") -> ExperimentSpec:
@@ -186,12 +136,12 @@ def add_default_config(spec: ExperimentSpec, source: str = "the spec") -> Experi
     return build_spec({**spec.dump_values(), "search": raw}, source)
 
 
-def settle_spec(spec: ExperimentSpec) -> ValidatedSpec:
+def settle_spec(spec: ExperimentSpec) -> ExperimentSpec:
     """The spec with open settings of its search and scheduler decided, without checks."""
     fields = {name: getattr(spec, name) for name in ExperimentSpec.model_fields}
     fields["search"] = spec.search.settle(spec.num_samples, spec.time_budget_s)
     fields["scheduler"] = spec.scheduler and spec.scheduler.settle(spec.trials)
-    return ValidatedSpec.model_construct(spec.model_fields_set, **fields)
+    return ExperimentSpec.model_construct(spec.model_fields_set, **fields)
 
 
 def _find_package_faults(spec: ExperimentSpec) -> Iterator[Fault]:

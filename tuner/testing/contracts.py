@@ -37,11 +37,11 @@ import torch
 from torch import Tensor, nn
 
 from tuner.errors import SpecError
+from tuner.search.preparation import Plan, prepare
 from tuner.spec.declaration import Declaration
-from tuner.spec.plan import build_plan
+from tuner.spec.plan import describe_plan
 from tuner.spec.settings import build_schema
 from tuner.spec.text import apply_assignments
-from tuner.spec.validation import ValidatedSpec, validate
 from tuner.trial.learner import Learner
 from tuner.trial.reports import DONE
 from tuner.vision.blueprint import Blueprint
@@ -194,16 +194,16 @@ class DeclarationContract:
     spec: ClassVar[Mapping[str, Any]]
     refused: ClassVar[Mapping[str, Any]] = {}
 
-    def validate_spec(self, *assignments: str) -> ValidatedSpec:
-        """The spec with these KEY=VALUEs."""
+    def prepare_plan(self, *assignments: str) -> Plan:
+        """The plan of the spec with these KEY=VALUEs."""
         raw = {**self.spec, "trainable": getattr_static(self, "learner")}
-        return validate(apply_assignments(raw, assignments))
+        return prepare(apply_assignments(raw, assignments))
 
     def test_it_is_found(self) -> None:
-        assert type(self.validate_spec().declaration) is not Declaration
+        assert type(self.prepare_plan().declaration) is not Declaration
 
     def test_settings_say_what_they_mean(self) -> None:
-        settings = self.validate_spec().declaration.settings
+        settings = self.prepare_plan().declaration.settings
         schemas = build_schema(settings)["properties"] if settings else {}
         silent = [
             name
@@ -213,32 +213,28 @@ class DeclarationContract:
         assert not silent
 
     def test_settling_twice_changes_nothing(self) -> None:
-        spec = self.validate_spec()
-        assert validate(spec.dump_values()) == spec
+        plan = self.prepare_plan()
+        assert prepare(plan.spec.dump_values()) == plan
 
     def test_what_is_refused_has_the_key_at_fault(self) -> None:
         for key, value in self.refused.items():
             with pytest.raises(SpecError) as error:
-                self.validate_spec(f"{key}={json.dumps(value)}")
+                self.prepare_plan(f"{key}={json.dumps(value)}")
             assert key in [fault.key for fault in error.value.faults]
 
     def test_a_plan_is_plain(self) -> None:
-        plan = build_plan(self.validate_spec(), here=False)
+        plan = describe_plan(self.prepare_plan().spec, here=False)
         assert json.loads(json.dumps(plan)) == plan
 
     def test_data_is_pinned_once(self) -> None:
-        spec = self.validate_spec()
-        again = self.validate_spec()
-        for each in (spec, again):
-            each.pin_data()
-        assert spec.pin_data() == ()
-        assert spec.trial_constants == again.trial_constants
-        assert spec.pinned == again.pinned
-        json.dumps(spec.trial_constants)
+        plan = self.prepare_plan().pin_data()
+        assert plan.pin_data() is plan
+        assert plan == self.prepare_plan().pin_data()
+        json.dumps(plan.trained_spec.constants)
 
     def test_data_of_nodes_can_be_sent(self) -> None:
-        spec = self.validate_spec()
-        data = spec.declaration.node_data(spec)
+        plan = self.prepare_plan()
+        data = plan.declaration.node_data(plan.trained_spec)
         assert [each.title for each in pickle.loads(pickle.dumps(data))] == [
             each.title for each in data
         ]

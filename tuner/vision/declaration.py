@@ -198,14 +198,14 @@ class ClassifierDeclaration(Declaration):
 
     def constants(self, spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         """On one machine trials read what the driver has decoded, in any environment."""
-        constants = spec.trial_constants
+        constants = spec.constants
         if here and catalog.parse_decoded(str(constants.get("dataset"))):
             constants["data_dir"] = str(resolve_data_folder(constants.get("data_dir")).absolute())
         return constants
 
     def node_data(self, spec: ExperimentSpec) -> Sequence[NodeData]:
         """The data sets that can be downloaded, pinned images, and initial weights."""
-        values = {**spec.trial_constants, **spec.search.space}
+        values = {**spec.constants, **spec.search.space}
         names = _list_extremes(values, "dataset")
         archives = [catalog.find_archive(str(name)) for name in names]
         data_dir = spec.training.get("data_dir")
@@ -240,7 +240,7 @@ class ClassifierDeclaration(Declaration):
         """
         images = _describe_user_images(spec)
         resources = spec.resources
-        networks = _list_extremes(spec.trial_constants, "model")
+        networks = _list_extremes(spec.constants, "model")
         has_own_network = any(map(catalog.is_own_network, map(str, networks)))
         if images is None or resources.ranks > 1 or has_own_network:
             return None
@@ -443,7 +443,7 @@ def _iterate_extreme_settings(spec: ExperimentSpec) -> Iterator[ClassifierSettin
 
 def _describe_user_images(spec: ExperimentSpec) -> DatasetInfo | None:
     """A user's own images that `spec` trains on, as far as known without decoding them now."""
-    choice = catalog.extract_data_choice(spec.trial_constants)
+    choice = catalog.extract_data_choice(spec.constants)
     return None if catalog.is_shipped(choice.dataset) else catalog.describe(choice)
 
 

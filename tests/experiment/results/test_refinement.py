@@ -6,10 +6,10 @@ import pytest
 from confirmed import retrained, searched
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from prepared import resolve_spec
 from synthetic import Writer, ended, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
-from tuner.experiment.resolve import resolve as resolved
 from tuner.experiment.results.refinement import narrow_space, refine, write_refined
 from tuner.experiment.results.results import Results
 from tuner.spec.space.domains import Domain, Numeric
@@ -93,7 +93,7 @@ def test_write_refined_file_resolves(snapshot, tmp_path, monkeypatch):
     path = write_refined(refinement, None)
     assert path == Path("digits-refined.yaml")
     snapshot(path.read_text())
-    spec, _ = resolved(str(path))
+    spec, _ = resolve_spec(str(path))
     assert (spec.name, spec.folder) == ("digits-refined", Path("results/digits-refined"))
     assert spec.trials == 3  # of the four values the largest is forbidden
     assert (spec.num_samples, spec.scheduler.max_t) == (None, 10)
