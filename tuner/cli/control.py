@@ -67,24 +67,27 @@ def control(
     by = f"{find_user_name() or ''}@{socket.gethostname()}"
     request_id = send_request(files, control, by=by)
     answer = _wait_for_answer(files, request_id, wait)
+    status, text, code = _describe_outcome(files, answer)
+    plain = control.model_dump(mode="json")
     if as_json:
-        plain = {"id": request_id, "control": control.model_dump(mode="json")}
-        status = "none yet" if answer is None else "refused" if answer.refused else "done"
-        click.echo(format_json({**plain, **(answer.as_dict() if answer else {}), "answer": status}))
+        answered = answer.as_dict() if answer else {}
+        click.echo(format_json({"id": request_id, "control": plain, **answered, "answer": status}))
     else:
-        click.echo(
-            f"{format_control(control.model_dump(mode='json'))}: {_describe_outcome(files, answer)}"
-        )
-    is_done_or_will_be = files.is_driven if answer is None else answer.refused is None
-    return 0 if is_done_or_will_be else UsageError.exit_code
+        click.echo(f"{format_control(plain)}: {text}")
+    return code
 
 
-def _describe_outcome(files: ExperimentFolder, answer: Answer | None) -> str:
+def _describe_outcome(files: ExperimentFolder, answer: Answer | None) -> tuple[str, str, int]:
+    """What a request has come to: for --json, in words, and as an exit code."""
+    refused = UsageError.exit_code
     if answer is not None:
-        return f"not done: {answer.refused}" if answer.refused else "done"
+        if answer.refused:
+            return "refused", f"not done: {answer.refused}", refused
+        return "done", "done", 0
     if files.is_driven:
-        return f"requested; the driver of {files.name} has not answered yet"
-    return f"not done: the driver of {files.name} has gone; a resume will be asked"
+        return "none yet", f"requested; the driver of {files.name} has not answered yet", 0
+    gone = f"not done: the driver of {files.name} has gone; a resume will be asked"
+    return "none yet", gone, refused
 
 
 def _parse_control(
@@ -101,7 +104,7 @@ def _parse_control(
         value = " ".join(values)
         if len(values) != bool(field):
             raise UsageError(f"{verb} takes {written or 'no value'}, got {value or 'nothing'}")
-        return build_control(verb, None if value == "none" else value)
+        return build_control(verb, value)
     from tuner.experiment.results.results import Results
     from tuner.spec.text import parse_assignments, set_values
 

@@ -10,7 +10,7 @@ from tuner.cli import options
 from tuner.cli.consent import ask
 from tuner.cli.printing import format_json, warn
 from tuner.errors import UsageError, translate_error
-from tuner.wording import clean_text
+from tuner.wording import clean_text, format_amount, format_size
 
 if TYPE_CHECKING:
     from tuner.experiment.results.described import Described
@@ -87,7 +87,6 @@ def prune(results: Results, keep: int, dry_run: bool, yes: bool, as_json: bool) 
     """
     from tuner.experiment.results.results import Results
     from tuner.experiment.results.upkeep import find_prunable
-    from tuner.wording import format_amount, format_size
 
     def format_pruned(pruned: Pruned) -> str:
         trials = format_amount(len(pruned.folders), "trial")
@@ -128,7 +127,6 @@ def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> None:
     """
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.storage import find_experiment
-    from tuner.wording import format_amount, format_size
 
     folders = [ExperimentFolder(find_experiment(name, storage)) for name in names]
     for folder in folders:

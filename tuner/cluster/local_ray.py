@@ -84,7 +84,7 @@ def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> N
     workers, modules = plan_workers(spec, Machine.detect()) if spec else (cpus, [])
     with (
         translate_error(ExperimentError, _NOT_STARTED),
-        _import_tune(),
+        run_in_thread(lambda over: importlib.import_module("ray.tune")),  # the driver will need it
         defer_signals(),
         ray_compat.keep_signal_handlers(),
         ray_compat.skip_services(runtime_env_port, workers=workers),
@@ -122,17 +122,6 @@ def reserve_port() -> Iterator[int]:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("", 0))
         yield int(holder.getsockname()[1])
-
-
-@contextmanager
-def _import_tune() -> Iterator[None]:
-    """Import what the driver will need and Ray's start does not."""
-    thread = threading.Thread(target=importlib.import_module, args=["ray.tune"])
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
 
 
 def watch_daemons() -> AbstractContextManager[None]:

@@ -88,8 +88,12 @@ class Request(Settings):
 
 
 def build_control(verb: str, value: Any = None) -> Control:
-    """The control of a verb and its value. Raises UsageError for a value of another kind."""
+    """The control of a verb and its value; "none" is None.
+
+    Raises UsageError for a value of another kind.
+    """
     field = VERBS[verb].field
+    value = None if value == "none" else value
     control, faults = parse(CONTROLS[verb], {field: value} if field else {})
     if control is None:
         raise UsageError("; ".join(map(str, faults)))

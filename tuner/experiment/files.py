@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 from tuner.errors import CheckpointError, StorageError, UsageError, translate_error
@@ -82,6 +82,11 @@ def is_uploadable(path: Path, folder: Path) -> bool:
     if not path.is_symlink():
         return path.is_file()
     return path.is_file() and path.resolve().is_relative_to(folder.resolve())
+
+
+def seek_tail(file: BinaryIO, most: int) -> int:
+    """Go to the last `most` bytes of a file; returns their position."""
+    return file.seek(max(0, file.seek(0, os.SEEK_END) - most))
 
 
 def read_json(path: Path, *, most: int = MOST) -> Any:

@@ -21,7 +21,7 @@ from tuner.experiment.events import (
     Event,
     find_fault,
 )
-from tuner.experiment.files import JOURNAL, open_plain
+from tuner.experiment.files import JOURNAL, open_plain, seek_tail
 from tuner.spec.plain_values import MOST, parse_json
 
 LONGEST = 16 << 20  # bytes of a line: what is longer was not written here
@@ -41,11 +41,10 @@ def read_last_event(folder: Path) -> Event | None:
     """The event of the last line, without reading the others; None if it is damaged."""
     try:
         with open_journal(folder / JOURNAL) as file:
-            size = os.fstat(file.fileno()).st_size
             end = b""
             for length in (_SHORT, LONGEST):
                 if end.rfind(b"\n", 0, -1) < 0:
-                    file.seek(max(0, size - length))
+                    seek_tail(file, length)
                     end = file.read(length)
         event = decode(end.splitlines(keepends=True)[-1])
     except (JournalError, OSError, ValueError, IndexError):

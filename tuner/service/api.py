@@ -28,7 +28,7 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.experiment import control
-from tuner.experiment.files import open_plain, resolve_path
+from tuner.experiment.files import open_plain, resolve_path, seek_tail
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results import listing
 from tuner.experiment.results.confirmation import describe_best, show_json
@@ -55,9 +55,8 @@ _MAKING = threading.Lock()  # a report takes seconds, and memory
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 
 
-async def _find_experiments(request: Request) -> Experiments:
-    experiments: Experiments = request.app.state.experiments
-    return experiments
+async def _find_experiments(request: Request) -> Any:
+    return request.app.state.experiments
 
 
 All = Annotated[Experiments, Depends(_find_experiments)]
@@ -305,8 +304,7 @@ def read_log(results: Results, trial: TrialRecord, *, most: int = _MAX_LOG_BYTES
     try:
         path = resolve_path(results.folder, path.relative_to(results.folder).as_posix())
         with os.fdopen(open_plain(path), "rb") as file:
-            start = max(0, os.fstat(file.fileno()).st_size - most)
-            file.seek(start)
+            start = seek_tail(file, most)
             data = file.read(most)
     except (OSError, CheckpointError):
         return ""

@@ -206,8 +206,7 @@ class Live:
         try:
             results = self.experiments.open_experiment(name)
             with results.lock:
-                same = results.version == seen
-                if same:
+                if results.version == seen:
                     return seen, {}
                 return results.version, {**show_json(results), "view": describe_experiment(results)}
         except (TunerError, OSError) as error:

@@ -26,7 +26,6 @@ from starlette.routing import Route
 from tuner.errors import TunerError, UsageError, build_unknown_fault
 from tuner.experiment.control import build_control, send_request
 from tuner.experiment.verbs import VERBS
-from tuner.places import find_default_storage
 from tuner.service import access, api
 from tuner.service.advice import compute_findings
 from tuner.service.new_searches import plan_of
@@ -68,7 +67,7 @@ class Tools:
         self._storage = storage
         self._experiments = experiments
         self._limits = limits
-        self._queue = Queue(storage or find_default_storage())
+        self._queue = Queue(storage)
         self._adding = threading.Lock()
 
     def list_experiments(self, where: Text = None, limit: Limit = 10) -> str:
@@ -121,7 +120,7 @@ class Tools:
         key = "trials" if verb in ("num-samples", "try") else VERBS[verb].field
         if key in self._limits:
             raise UsageError(f"{verb}: is for users alone, since the {key} of agents are limited")
-        control = build_control(verb, None if value == "none" else value)
+        control = build_control(verb, value)
         files = self._experiments.open_experiment(name).files
         return _format_answer({"id": send_request(files, control, by=_find_user(context))})
 

@@ -23,7 +23,6 @@ from fastapi.responses import PlainTextResponse, Response
 
 from tuner.errors import Fault, UsageError, translate_error
 from tuner.experiment.resolve import describe
-from tuner.places import find_default_storage
 from tuner.reporting.plan_text import format_plan
 from tuner.service import ask_tell
 from tuner.service.access import Json
@@ -41,14 +40,10 @@ router = APIRouter()
 Text = Annotated[str, Body(embed=True, description="arguments of `tuner run`, or a spec in YAML")]
 
 
-def open_queue(request: Request) -> Queue:
-    return Queue(request.app.state.storage or find_default_storage())
-
-
 @router.get("/api/start")
 def start(request: Request) -> Response:
     """What a new search can begin with, and what is in the queue."""
-    statuses = open_queue(request).list_statuses()
+    statuses = Queue(request.app.state.storage).list_statuses()
     rows = [
         [status.entry.name, status.entry.user, status.status, format_time(status.entry.added)]
         for status in statuses[::-1]
@@ -79,9 +74,10 @@ def check(request: Request, text: Text) -> Response:
 @router.post("/api/queue", status_code=201)
 def add(request: Request, text: Text) -> Response:
     """Check a text and add its search to the queue. Answers with the name of the experiment."""
-    plan = validate_text(text, request.app.state.storage)
+    storage = request.app.state.storage
+    plan = validate_text(text, storage)
     entry = build_entry(build_spec(plan["spec"]), user=BROWSER, directory=os.getcwd())
-    return Json({"name": open_queue(request).add(entry, is_named=False)}, status_code=201)
+    return Json({"name": Queue(storage).add(entry, is_named=False)}, status_code=201)
 
 
 @router.get("/api/experiments/{name}/trials/{trial_id}/variation", response_class=PlainTextResponse)

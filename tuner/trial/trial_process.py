@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Self, TextIO
 
 from tuner.errors import StorageError, translate_error
-from tuner.experiment.files import open_plain
+from tuner.experiment.files import open_plain, seek_tail
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import is_locked
 from tuner.places import format_path
@@ -235,10 +235,9 @@ def read_latest_output(experiment: Path, trial_ids: Iterable[str], *, since: flo
     logs = [experiment / "trials" / trial_id / "log.txt" for trial_id in trial_ids]
     with suppress(OSError, ValueError):  # ValueError: there is no log yet
         newest = max(filter(Path.is_file, logs), key=lambda path: path.stat().st_mtime)
-        status = newest.stat()
-        if status.st_mtime >= since:
+        if newest.stat().st_mtime >= since:
             with newest.open("rb") as file:
-                file.seek(max(0, status.st_size - _TAIL_BYTES))
+                seek_tail(file, _TAIL_BYTES)
                 text = file.read().decode(errors="replace").replace("\r", "\n").rstrip()
             if line := shorten(text.rpartition("\n")[2], _LONGEST_LINE):
                 return f"trial {newest.parent.name}: {line}"

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -31,7 +31,7 @@ from tuner.experiment.files import encode, replace_file
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.lease import Watch, acquire_lease, is_held
 from tuner.experiment.remote.objects import Objects, open_objects
-from tuner.places import find_local_folder, is_url
+from tuner.places import find_default_storage, find_local_folder, is_url
 from tuner.spec.code import is_by_value
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.notify import is_hidden
@@ -110,6 +110,9 @@ class Ended(Settings):
         return first if first.startswith(ERROR) else (others or first).rpartition("\n")[2]
 
 
+_Kind = TypeVar("_Kind", Entry, Ended)
+
+
 class Open(NamedTuple):
     """An entry that has not ended: whether its search was begun, and whether it has a lease."""
 
@@ -140,9 +143,13 @@ class EntryStatus:
 
 
 class Queue:
-    """The entries in a storage: a folder, or a URL. Raises StorageError if the storage fails."""
+    """The entries in a storage: a folder, or a URL; None for the default one.
 
-    def __init__(self, storage: str) -> None:
+    Raises StorageError if the storage fails.
+    """
+
+    def __init__(self, storage: str | None) -> None:
+        storage = storage or find_default_storage()
         if not is_url(storage):
             storage = str(find_local_folder(storage).absolute())
         self.storage = storage.rstrip("/")
@@ -199,9 +206,8 @@ class Queue:
 
     def read_entry(self, name: str) -> Entry | None:
         """The entry of this name, or None if it is missing or damaged."""
-        data = self._read(name, _ENTRY)
         try:
-            return None if data is None else Entry.model_validate(parse_json(data))
+            return self._read(name, _ENTRY, Entry)
         except ValueError:
             return None
 
@@ -238,9 +244,8 @@ class Queue:
         return str(path)
 
     def read_end(self, name: str) -> Ended | None:
-        data = self._read(name, _ENDED)
         try:
-            return None if data is None else Ended.model_validate(parse_json(data))
+            return self._read(name, _ENDED, Ended)
         except ValueError:
             return Ended(status=FAILED, why=f"{_ENDED} is damaged", time=0)
 
@@ -284,9 +289,11 @@ class Queue:
     def _open_objects(self, name: str) -> Objects:
         return open_objects(f"{self.storage}/{FOLDER}/{name}")
 
-    def _read(self, name: str, file: str) -> bytes | None:
+    def _read(self, name: str, file: str, kind: type[_Kind]) -> _Kind | None:
+        """The content of a file, or None if it is missing; raises ValueError if it is damaged."""
         with self._translated():
             try:
-                return self._objects.read(f"{name}/{file}")
+                data = self._objects.read(f"{name}/{file}")
             except FileNotFoundError:
                 return None
+        return kind.model_validate(parse_json(data))

@@ -16,7 +16,7 @@ import psutil
 from tuner.errors import ExperimentError, JournalError, TunerError, UsageError
 from tuner.experiment import events
 from tuner.experiment.control import build_control, send_request
-from tuner.experiment.files import REFITTED
+from tuner.experiment.files import REFITTED, seek_tail
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail, read_last_event
@@ -269,7 +269,7 @@ def read_failure(log: Path) -> str:
     """Why a search has failed: the last error in its log and what follows, or the last lines."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _LOG_BYTES))
+            seek_tail(file, _LOG_BYTES)
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
