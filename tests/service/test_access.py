@@ -1,7 +1,6 @@
 """Who may ask the server."""
 
 import asyncio
-import json
 import os
 import re
 
@@ -18,7 +17,6 @@ from tuner.service.access import (
     TOKEN_VARIABLE,
     Access,
     Guard,
-    build_refusal,
     choose_token,
     list_host_names,
 )
@@ -119,15 +117,6 @@ def test_guard_adds_security_headers():
         assert headers["referrer-policy"] == "no-referrer"
         assert headers["cache-control"] == "no-store"
         assert "access-control-allow-origin" not in headers
-
-
-def test_json_encodes_lone_surrogates():
-    answer = build_refusal(404, "no experiment '\ud800'")
-    assert (answer.status_code, json.loads(answer.body)) == (
-        404,
-        {"error": "no experiment '\ud800'"},
-    )
-    assert answer.headers["content-type"] == "application/json"
 
 
 USER_TOKEN = "0123456789abcdef" * 4

@@ -157,16 +157,6 @@ def test_figures_without_trials_say_why(storage):
     assert all(caption.startswith("Nothing to show: ") for caption in captions.values())
 
 
-def test_trials_are_the_best_ones_in_any_order(storage):
-    served = Served(storage)
-    best = {row["trial_id"] for row in served.get("digits", "best", top=3).json()}
-    answer = served.get("digits", "trials", top=3, sort="lr", limit=2)
-    rows = answer.json()
-    assert answer.headers["X-Total-Count"] == "3"
-    assert {row["trial_id"] for row in rows} < best
-    assert rows[0]["lr"] <= rows[1]["lr"]
-
-
 @pytest.fixture
 def results(tmp_path):
     return search(tmp_path / "x", 1)

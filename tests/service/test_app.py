@@ -27,7 +27,7 @@ from synthetic import ended
 
 from tuner.errors import UsageError
 from tuner.service import watch
-from tuner.service.api import RETRY_S
+from tuner.service.answers import RETRY_S
 from tuner.service.app import (
     AnswerAtTheEnd,
     Live,

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import json
 import os
 import re
 import secrets
 import socket
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -25,6 +22,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tuner.errors import UsageError
+from tuner.service.answers import build_refusal
 
 MAX_BODY_BYTES = 1 << 20
 TOKEN_VARIABLE = "TUNER_SERVE_TOKEN"  # in the environment
@@ -36,12 +34,6 @@ PAGE_POLICY = (
     "img-src 'self' data:; frame-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"  # data: plotly.js draws cells of a heatmap as an image
 )
-# Its scripts run in an origin of their own, which has no cookie and may ask the network for nothing
-REPORT_POLICY = (
-    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
-    "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'self'"
-)
 _HEADERS = {
     "Content-Security-Policy": PAGE_POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -50,21 +42,6 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-
-
-class Json(Response):
-    """A JSON answer in ASCII: a name may contain characters that UTF-8 cannot encode."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        return json.dumps(content, separators=(",", ":")).encode("ascii")
-
-
-def build_refusal(
-    status: int, reason: str, *, headers: Mapping[str, str] | None = None
-) -> Response:
-    return Json({"error": reason}, status_code=status, headers=headers)
 
 
 def is_loopback(host: str) -> bool:

@@ -16,8 +16,8 @@ from tuner.errors import UsageError
 from tuner.experiment import control
 from tuner.experiment.events import RUNNING
 from tuner.experiment.results.results import Results
-from tuner.service.access import Json
-from tuner.service.api import BROWSER, Opened
+from tuner.service.answers import Json
+from tuner.service.dependencies import BROWSER, Opened
 from tuner.service.new_searches import run_tuner
 from tuner.wording import find_program
 

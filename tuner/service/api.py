@@ -10,23 +10,13 @@ import re
 import threading
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Query, Request
-from fastapi.exceptions import RequestValidationError
+from fastapi import APIRouter, Body, Query
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.exceptions import HTTPException
 
-from tuner.errors import (
-    CheckpointError,
-    ExperimentError,
-    NameTakenError,
-    NoUsableTrialError,
-    SearchClosedError,
-    TunerError,
-)
+from tuner.errors import CheckpointError
 from tuner.experiment import control
 from tuner.experiment.files import open_plain, resolve_path, seek_tail
 from tuner.experiment.folder import ExperimentFolder
@@ -35,42 +25,38 @@ from tuner.experiment.results.confirmation import describe_best, show_json
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.rows import select_rows
 from tuner.experiment.results.selection import check
-from tuner.experiment.results.trial_rows import describe_trial, select_trial_rows
+from tuner.experiment.results.trial_rows import describe_trial
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.control_text import format_control, format_dated_request
 from tuner.reporting.figures import Section, draw_section
 from tuner.reporting.figures.best import By
 from tuner.reporting.figures.data import FigureData
-from tuner.service.access import REPORT_POLICY, Json, build_refusal
-from tuner.service.watch import Experiments, Followed, UnknownNameError
+from tuner.service.answers import Json
+from tuner.service.dependencies import (
+    BROWSER,
+    All,
+    ChosenRows,
+    Opened,
+    Reverse,
+    Sort,
+    Top,
+    Where,
+    choose_trials,
+)
+from tuner.service.watch import Followed
 from tuner.wording import clean_lines
-
-BROWSER = "browser"  # the user who requests controls
-RETRY_S = "2"  # after which a client may ask a closed search again, which opens it
 
 router = APIRouter(prefix="/api/experiments")
 _MAX_LOG_BYTES = 1 << 18
 _MAX_REPORTS = 4  # pages of five megabytes
 _MAKING = threading.Lock()  # a report takes seconds, and memory
+# Its scripts run in an origin of their own, which has no cookie and may ask the network for nothing
+REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'"
+)
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
-
-
-async def _find_experiments(request: Request) -> Any:
-    return request.app.state.experiments
-
-
-All = Annotated[Experiments, Depends(_find_experiments)]
-
-
-def _open_experiment(name: str, experiments: All) -> Followed:
-    return experiments.open_experiment(name)
-
-
-Opened = Annotated[Followed, Depends(_open_experiment)]
-Where = Annotated[str | None, Query(description="an expression that chooses rows")]
-Sort = Annotated[str | None, Query(description="a column to sort by")]
-Top = Annotated[int | None, Query(ge=1, description="the best ones alone, so many")]
-Reverse = Annotated[bool, Query(description="the other way round")]
 RequestedControl = Annotated[control.AnyControl, Body(discriminator="verb")]
 
 
@@ -112,32 +98,6 @@ def best(
     """The best trials, best first: `tuner best --top K --json`."""
     with results.lock:
         return Json(describe_best(results, top=top, metric=metric, mode=mode))
-
-
-class Chosen(NamedTuple):
-    """The rows of `trials --json` that a page of an answer has, of `total` that match."""
-
-    rows: list[dict[str, Any]]
-    total: int
-
-
-def choose_rows(
-    results: Opened,
-    where: Where = None,
-    sort: Sort = None,
-    reverse: Reverse = False,
-    limit: Annotated[int | None, Query(ge=0, description="at most so many")] = None,
-    offset: Annotated[int, Query(ge=0, description="after so many")] = 0,
-    top: Top = None,
-) -> Chosen:
-    with results.lock:
-        rows = results.list_rows()
-        matches = select_trial_rows(rows, where=where, sort=sort, reverse=reverse)
-        order = [*choose_trials(results, matches, top)]
-    return Chosen([rows[number] for number in order[offset:][:limit]], len(order))
-
-
-ChosenRows = Annotated[Chosen, Depends(choose_rows)]
 
 
 @router.get("/{name}/trials")
@@ -211,50 +171,6 @@ def ask(results: Opened, requested: RequestedControl) -> Response:
     return Json({"id": request_id}, status_code=202)
 
 
-_STATUSES = {
-    UnknownNameError: 404,
-    NameTakenError: 409,
-    NoUsableTrialError: 409,
-    SearchClosedError: 503,
-    ValueError: 400,
-    ExperimentError: 503,
-    OSError: 503,
-}
-
-
-def _render_error(request: Request, error: Exception) -> Response:
-    """The message of a TunerError, or of a storage's OSError."""
-    # Below ask-tell this process drives: what fails there is not the request
-    kinds = {ExperimentError: 503, **_STATUSES} if "/ask-tell/" in request.url.path else _STATUSES
-    status = next((code for kind, code in kinds.items() if isinstance(error, kind)), 500)
-    headers = {"Retry-After": RETRY_S} if isinstance(error, SearchClosedError) else {}
-    return build_refusal(status, str(error), headers=headers)
-
-
-async def _render_faults(request: Request, error: Exception) -> Response:
-    """The faults of parameters and body, in one line."""
-    assert isinstance(error, RequestValidationError)
-    faults = (
-        f"{'.'.join(map(str, fault['loc'][1:])) or 'the body'}: "
-        + fault["msg"].removeprefix("Value error, ")
-        for fault in error.errors()
-    )
-    return build_refusal(400, "; ".join(faults))
-
-
-async def _render_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return build_refusal(error.status_code, str(error.detail), headers=error.headers)
-
-
-ERRORS: dict[int | type[Exception], Any] = {
-    TunerError: _render_error,
-    OSError: _render_error,
-    RequestValidationError: _render_faults,
-    HTTPException: _render_http_error,
-}
-
-
 def describe_figures(
     results: Followed,
     sections: Sequence[Section],
@@ -280,18 +196,6 @@ def describe_figures(
         for figure in draw_section(section, data, by=by, metric=metric)
     ]
     return {"metric": results.metric, "mode": results.mode, "metrics": metrics, "figures": drawn}
-
-
-def choose_trials(results: Followed, order: Sequence[int], top: int | None) -> dict[int, str]:
-    """The ids of the rows in `order`, or of the best `top` of them, by the number of the row."""
-    rows = results.list_rows()
-    ids = {number: rows[number]["trial_id"] for number in order}
-    if top is None:
-        return ids
-    among = {*ids.values()}
-    ranked = (trial.trial_id for _, trial in results.ranked if trial.trial_id in among)
-    best = {*islice(ranked, top)}
-    return {number: trial_id for number, trial_id in ids.items() if trial_id in best}
 
 
 def read_log(results: Results, trial: TrialRecord, *, most: int = _MAX_LOG_BYTES) -> str:

@@ -33,14 +33,8 @@ from tuner.experiment.results.confirmation import show_json
 from tuner.experiment.verbs import VERBS
 from tuner.places import find_default_storage
 from tuner.service import advice, api, ask_tell, new_searches, views
-from tuner.service.access import (
-    Access,
-    Guard,
-    build_refusal,
-    choose_token,
-    is_loopback,
-    list_host_names,
-)
+from tuner.service.access import Access, Guard, choose_token, is_loopback, list_host_names
+from tuner.service.answers import ERRORS, RETRY_S, build_refusal
 from tuner.service.views import describe_experiment
 from tuner.service.watch import Experiments
 from tuner.signals import catch_signals
@@ -83,7 +77,7 @@ def create_application(
         redoc_url=None,
         routes=routes,
         middleware=[Middleware(Guard, access=access), Middleware(AnswerAtTheEnd)],
-        exception_handlers=api.ERRORS,
+        exception_handlers=ERRORS,
         responses={"default": {"description": 'refused: {"error": REASON}'}},
         lifespan=watch_storage,
     )
@@ -125,7 +119,7 @@ class AnswerAtTheEnd:
         except asyncio.CancelledError:
             if has_begun or scope["type"] != "http":
                 raise
-            again = {"Retry-After": api.RETRY_S}
+            again = {"Retry-After": RETRY_S}
             await build_refusal(503, "the server ends: ask again", headers=again)(
                 scope, receive, send
             )

@@ -26,7 +26,7 @@ from tuner.errors import (
     UsageError,
 )
 from tuner.experiment.storage import find_experiment, resolve_storage
-from tuner.service.access import Json
+from tuner.service.answers import Json
 from tuner.service.watch import UnknownNameError
 from tuner.spec.code import ELSEWHERE, find_code, list_trial_sections
 from tuner.spec.experiment import COMPLETE_STORAGE, ExperimentSpec, is_name

@@ -26,8 +26,10 @@ from starlette.routing import Route
 from tuner.errors import TunerError, UsageError, build_unknown_fault
 from tuner.experiment.control import build_control, send_request
 from tuner.experiment.verbs import VERBS
-from tuner.service import access, api
+from tuner.service import api
 from tuner.service.advice import compute_findings
+from tuner.service.answers import build_refusal
+from tuner.service.dependencies import choose_rows
 from tuner.service.new_searches import plan_of
 from tuner.service.queue.entries import Queue, build_entry
 from tuner.service.queue.searches import build_entry_spec
@@ -87,7 +89,7 @@ class Tools:
         """The trials of an experiment. where: an expression over their keys; sort: KEY or -KEY."""
         results = self._experiments.open_experiment(name)
         key = (sort or "").removeprefix("-") or None
-        chosen = api.choose_rows(results, where, key, sort != key, limit)
+        chosen = choose_rows(results, where, key, sort != key, limit)
         return _format_answer({"matches": chosen.total, "trials": chosen.rows}, limit > _SHORT)
 
     def advise(self, name: str, full: Full = False) -> str:
@@ -160,7 +162,7 @@ def serve_tools(tools: Tools) -> tuple[list[Route], Callable[[], Any]]:
 
 
 async def _refuse_stream(request: Request) -> Response:
-    return access.build_refusal(405, "has no stream of events", headers={"Allow": "POST"})
+    return build_refusal(405, "has no stream of events", headers={"Allow": "POST"})
 
 
 def _translate_errors(tool: Callable[..., str]) -> Callable[..., str]:

@@ -25,8 +25,8 @@ from tuner.errors import Fault, UsageError, translate_error
 from tuner.experiment.resolve import describe
 from tuner.reporting.plan_text import format_plan
 from tuner.service import ask_tell
-from tuner.service.access import Json
-from tuner.service.api import BROWSER, Opened
+from tuner.service.answers import Json
+from tuner.service.dependencies import BROWSER, Opened
 from tuner.service.queue.entries import ERROR, Queue, build_entry
 from tuner.spec.declaration import load_default_declaration
 from tuner.spec.experiment import build_spec

@@ -31,8 +31,8 @@ from tuner.reporting.figures.data import FigureData
 from tuner.reporting.pictures import Picture, create_thumbnail, parse_pictures
 from tuner.reporting.report import Report
 from tuner.reporting.trial_tables import format_trial_cells, list_hyperparameters
-from tuner.service.access import Json
-from tuner.service.api import All, ChosenRows, Opened
+from tuner.service.answers import Json
+from tuner.service.dependencies import All, ChosenRows, Opened
 from tuner.spec.plain_values import flatten
 from tuner.wording import find_program, format_amount, format_config, format_duration, format_number
 
