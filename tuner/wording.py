@@ -147,6 +147,15 @@ def format_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(format_rows([tuple(map(clean_text, row)) for row in (head, *rows)]))
 
 
+def list_counts(counts: Mapping[str, int]) -> list[str]:
+    """The counts that are not 0, each with its name.
+
+    >>> list_counts({"completed": 3, "failed": 0})
+    ['3 completed']
+    """
+    return [f"{count} {name}" for name, count in counts.items() if count]
+
+
 def join_sections(sections: Iterable[Sequence[str]]) -> str:
     """The lines of each section that has any, with an empty line between two sections."""
     return "\n\n".join("\n".join(lines) for lines in sections if lines)

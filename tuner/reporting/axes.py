@@ -47,15 +47,10 @@ class Axis:
         """Where a position lies between the ends of the axis, 0 to 1."""
         if self.categories:
             return position / max(len(self.categories) - 1, 1)
-        low = self.low
-        high = self.high
-        at = position
-        if self.is_log:
-            low = log(low)
-            high = log(high)
-            at = log(at)
-        span = high / 2 - low / 2  # halved, so that no sum leaves the floats
-        return (at / 2 - low / 2) / span if span else 0.5
+        scale = log if self.is_log else float
+        low = scale(self.low) / 2  # halved, so that no difference leaves the floats
+        span = scale(self.high) / 2 - low
+        return (scale(position) / 2 - low) / span if span else 0.5
 
 
 def build_axes(

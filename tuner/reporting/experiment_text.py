@@ -27,6 +27,7 @@ from tuner.wording import (
     format_number,
     format_rows,
     join_sections,
+    list_counts,
     shorten,
 )
 
@@ -140,7 +141,7 @@ def _format_head(results: Results) -> list[str]:
         status += f" {preposition} {format_duration(results.history.duration_s)}"
     if budget_s := find_unused_budget(results):
         status += f", before its time budget of {format_duration(budget_s)}"
-    counts = [f"{count} {status}" for status, count in results.counts.items() if count]
+    counts = list_counts(results.counts)
     begun = sum(results.counts.values())
     trials = format_amount(begun, "trial")
     if more := results.history.never_started:

@@ -25,7 +25,14 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.notify import hide_secrets, is_hidden, is_web, resolve_variables
-from tuner.wording import clean_text, format_duration, format_number, shorten, suggest_install
+from tuner.wording import (
+    clean_text,
+    format_duration,
+    format_number,
+    list_counts,
+    shorten,
+    suggest_install,
+)
 
 Message = dict[str, Any]  # plain values; docs/notify.md has an example
 Deliver = Callable[[Message], object]
@@ -264,7 +271,7 @@ def _format_message(message: Message) -> str:
         first = f"trial {failure['trial_id']} failed, the first to do so"
         text = f"{first}: {failure['kind']}: {failure['message']}"
     else:
-        counts = ", ".join(f"{count} {status}" for status, count in message["counts"].items())
+        counts = ", ".join(list_counts(message["counts"]))
         took = f"{message['status']} after {format_duration(message['duration_s'])}"
         text = f"{took}; {counts or 'no trials'}; {best_text}"
     return clean_text(f"{message['experiment']}: {text}")

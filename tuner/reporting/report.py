@@ -18,9 +18,17 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.split_details import compute_macro_recall
 from tuner.reporting.advice import advise, describe_findings
 from tuner.reporting.advice.finding import Finding
+from tuner.reporting.advice.record import compute_best_accuracy
 from tuner.reporting.figures.data import FigureData
 from tuner.spec.experiment import ExperimentSpec
-from tuner.wording import clean_text, format_amount, format_duration, format_mean, format_number
+from tuner.wording import (
+    clean_text,
+    format_amount,
+    format_duration,
+    format_mean,
+    format_number,
+    list_counts,
+)
 
 _TOP = 10  # trials in the table of the best
 
@@ -53,23 +61,26 @@ class Report:
     @property
     def accuracies(self) -> list[Accuracy]:
         """The known accuracies of the best trial, on the validation and the test split."""
-        leaders = self.results.top(1)
-        validated = (
-            self.results.compute_accuracy(self.results.describe_best(leaders[0]))
-            if leaders
-            else None
-        )
-        return [each for each in (validated, build_test_accuracy(self.test)) if each]
+        accuracies = (compute_best_accuracy(self.results), build_test_accuracy(self.test))
+        return [accuracy for accuracy in accuracies if accuracy]
 
     @property
     def failures(self) -> list[dict[str, Any]]:
         failures = []
         for cause, failed in self.results.failures.items():
-            trial, ids = failed[0], [trial.trial_id for trial in failed]
-            message = trial.error and trial.error.message
-            first = {"trial_id": ids[0], "after_epoch": trial.last_epoch, "message": message}
-            each = {"kind": cause.kind, "count": len(failed), "first": first, "trial_ids": ids}
-            failures.append(each)
+            first = failed[0]
+            failures.append(
+                {
+                    "kind": cause.kind,
+                    "count": len(failed),
+                    "first": {
+                        "trial_id": first.trial_id,
+                        "after_epoch": first.last_epoch,
+                        "message": first.error and first.error.message,
+                    },
+                    "trial_ids": [trial.trial_id for trial in failed],
+                }
+            )
         return failures
 
     @property
@@ -125,11 +136,10 @@ class Report:
         if (macro := compute_macro_recall(self.test)) is not None:
             note = "test split: the mean over the classes, which are uneven"
             yield f"macro recall of the {measured}", format_number(macro), note
-        ended = [f"{count} {status}" for status, count in results.counts.items() if count]
         total = results.history.count_trials(count_planned_trials(results)) or 0
         begun = len(results.trials)
         trials = f"{begun} of {total}" if total > begun else str(begun)
-        yield "trials", trials, ", ".join(ended) or "none has started"
+        yield "trials", trials, ", ".join(list_counts(results.counts)) or "none has started"
         resumed = results.history.resumed
         again = f", resumed {'once' if resumed == 1 else f'{resumed} times'}" if resumed else ""
         yield "time", format_duration(results.history.duration_s), f"of searching{again}"

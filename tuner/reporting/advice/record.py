@@ -37,6 +37,12 @@ _FAR_OUT = 3  # quartile ranges beyond the quartile: Tukey's outer fence
 Mask = NDArray[np.bool_]
 
 
+def compute_best_accuracy(results: Results) -> Accuracy | None:
+    """The accuracy of the best trial on the validation split, if there is one."""
+    bests = (results.describe_best(trial) for trial in results.top(1))
+    return next(map(results.compute_accuracy, bests), None)
+
+
 @dataclass(frozen=True)
 class SearchRecord:
     """A search.
@@ -60,9 +66,6 @@ class SearchRecord:
     def build(cls, results: Results) -> SearchRecord:
         """The record of an experiment. Raises SpecError for a spec that cannot be read."""
         measured = sorted(results.folder.glob("trials/*/test.json"))
-        accuracies = (
-            results.compute_accuracy(results.describe_best(trial)) for trial in results.top(1)
-        )
         return cls(
             format_experiment_name(results.folder),
             results.spec,
@@ -70,7 +73,7 @@ class SearchRecord:
             results.document.get(VALIDATION),
             tuple(path.parent.name for path in measured),
             find_confirmation(results),
-            next(accuracies, None),
+            compute_best_accuracy(results),
             read_best_test(find_refit(results) or results),
         )
 

@@ -49,11 +49,9 @@ Curve = Sequence[tuple[int, float]]  # epochs and values
 def draw_learning_curves(data: FigureData, metric: str | None = None) -> Drawing:
     """A metric, by default the objective's, by epoch: a line for each trial by its status."""
     objective = data.objective
-    if metric is None or metric == objective.metric:
-        metric = objective.metric
-    else:
-        mode = infer_mode(metric) or objective.mode
-        objective = Objective(metric=metric, mode=mode)
+    metric = objective.metric if metric is None else metric
+    if metric != objective.metric:
+        objective = Objective(metric=metric, mode=infer_mode(metric) or objective.mode)
     by_id = {trial_id: trial.list_values(metric) for trial_id, trial in data.trials.items()}
     reported = {trial_id: values for trial_id, values in by_id.items() if values}
     if not reported:
