@@ -39,10 +39,12 @@ from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.sections import Resources
 from tuner.spec.space import parsing
 from tuner.spec.space.parsing import CALLS
-from tuner.vision.catalog import DATASETS, METRICS, MODELS, SOURCES
+from tuner.vision.catalog import DATASETS, SOURCES
+from tuner.vision.metrics import METRICS, OPTIONAL_METRICS
+from tuner.vision.model_catalog import MODELS
 from tuner.vision.models._foreign import LIBRARIES
 from tuner.vision.pipeline import PARTS_PER_STAGE
-from tuner.vision.recipe import OPTIONAL_METRICS, STEP_FACTOR, RecipeSettings
+from tuner.vision.recipe import STEP_FACTOR, RecipeSettings
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.sources._images import LARGEST_SIZE, SHARE
 from tuner.vision.sources.folder import SUFFIXES

@@ -17,7 +17,8 @@ from tuner.spec.sections import SECTIONS
 from tuner.spec.space.parsing import CALLS
 from tuner.spec.space.spaces import config_at
 from tuner.spec.strategies import SEARCHERS
-from tuner.vision.catalog import DATASETS, MODELS
+from tuner.vision.catalog import DATASETS
+from tuner.vision.model_catalog import MODELS
 from tuner.vision.settings import ClassifierSettings
 
 PAGE = Path(__file__).parents[2] / "docs/spec.md"

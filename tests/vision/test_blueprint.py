@@ -5,7 +5,8 @@ import torch
 
 from tuner.spec.settings import parse
 from tuner.vision.blueprint import Blueprint, build_blueprint
-from tuner.vision.catalog import DATASETS, MODELS
+from tuner.vision.catalog import DATASETS
+from tuner.vision.model_catalog import MODELS
 from tuner.vision.settings import ClassifierSettings
 
 PLAN = {

@@ -7,10 +7,9 @@ import pytest
 from fresh import ran
 
 from tuner.spec.experiment import build_spec
-from tuner.vision import datasets, models, sources
+from tuner.vision import datasets, sources
 from tuner.vision.catalog import (
     DATASETS,
-    MODELS,
     SOURCES,
     DataChoice,
     describe,
@@ -31,7 +30,6 @@ def test_import_of_catalog_imports_nothing_heavy():
 @pytest.mark.parametrize(
     ("package", "names"),
     [
-        (models, {info.build.__module__.rpartition(".")[2] for info in MODELS.values()}),
         (datasets, DATASETS.keys() - {"tiny"}),
         (sources, SOURCES.keys()),
     ],

@@ -1,10 +1,8 @@
 """A frozen network's features, and heads on them, beside the network itself."""
 
 import os
-import re
 
 import pytest
-import tiny_images
 import torch
 from safetensors.torch import save_file
 from sklearn.linear_model import LogisticRegression
@@ -12,15 +10,14 @@ from sklearn.metrics import log_loss
 
 from tuner.errors import CheckpointError, Fault, SpecError
 from tuner.experiment.files import compute_sha256
-from tuner.vision import features, image_classifier
+from tuner.vision import feature_heads, features, image_classifier
 from tuner.vision import weights as weights_module
-from tuner.vision.batches import ImageSet
 from tuner.vision.blueprint import build_blueprint
-from tuner.vision.catalog import find_model_info
-from tuner.vision.datasets import _archive
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.loss import Measured
-from tuner.vision.transfer import add_backbone, describe_source
+from tuner.vision.model_catalog import find_model_info
+from tuner.vision.transfer import add_backbone
+from tuner.vision.weight_files import describe_source
 from tuner.vision.weights import find_hub_folder
 
 DIGITS = {"model": "cnn", "width": 8, "dataset": "digits", "epochs": 2, "batch_size": 64}
@@ -93,14 +90,6 @@ def test_features_are_computed_once_for_all_processes(weights, store, capsys):
     assert capsys.readouterr().err.count("computing the features") == 1
 
 
-def test_features_are_counted_while_they_are_computed(weights, monkeypatch, capsys):
-    monkeypatch.setattr(_archive, "_LINE_EVERY_S", 0)
-    head_of_digits(weights)
-    lines = re.findall(r"computing features: ([\d,]+) of 1,797\n", capsys.readouterr().err)
-    assert len(lines) > 1
-    assert lines[-1] == "1,797"
-
-
 @pytest.mark.parametrize("change", [{"pixel_stats": "imagenet"}, {"flip": True}])
 def test_features_of_other_preprocessing_are_others(change, weights, store):
     head_of_digits(weights)
@@ -131,7 +120,7 @@ def test_a_refit_begins_with_a_head_of_all_its_images(weights, train_on):
     rows = images.splits["train"], images.splits["validation"]
     fits_N = learner._data.splits["train"]
     assert len(fits_N) == {"train+validation": 1437, "all": 1797}[train_on]
-    w_KF, _ = features.fit_head(learner._load_features(), images, *rows, fits_N=fits_N)
+    w_KF, _ = feature_heads.fit_head(learner._load_features(), images, *rows, fits_N=fits_N)
     assert torch.allclose(learner.model.get_parameter("head.weight"), w_KF, atol=1e-4)
 
 
@@ -147,7 +136,7 @@ def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
     labels_N = images.labels_N.numpy()
     train_N = images.splits["train"]
     held_out_N = images.splits["validation"]
-    mean_F, std_F = features._compute_scale(x_NF[train_N])
+    mean_F, std_F = feature_heads._compute_scale(x_NF[train_N])
     z_NF = ((x_NF - mean_F) / std_F).double().numpy()
     strength = 1 / (0.03 * len(train_N))
     expected = LogisticRegression(C=strength, max_iter=2000, tol=1e-8)
@@ -155,23 +144,6 @@ def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
     loss = log_loss(labels_N[held_out_N], expected.predict_proba(z_NF[held_out_N]))
     assert report["val_loss"] == pytest.approx(loss, rel=0.01)
     assert report["train_loss"] < regressed_head(weights, weight_decay=1.0).step()["train_loss"]
-
-
-@pytest.mark.parametrize("start", [0.0, 0.1])
-def test_fewer_images_than_features_are_fitted_as_exactly(start):
-    generator = torch.Generator().manual_seed(0)
-    x_NF = torch.randn(20, 50, generator=generator)
-    labels_N = torch.arange(20) % 3
-    heads = [torch.nn.Linear(50, 3) for _ in range(2)]
-    rows = [features._project_rows(x_NF, 3), features._Rows(x_NF)]
-    assert rows[0].x_NF.shape == (20, 20)
-    for head, some in zip(heads, rows, strict=True):
-        torch.nn.init.constant_(head.weight, start)
-        torch.nn.init.zeros_(head.bias)
-        features._fit_regression(head, some, labels_N, strength=0.1)
-    few, all_of_them = heads
-    assert torch.allclose(few.weight, all_of_them.weight, atol=1e-3)
-    assert torch.allclose(few(x_NF), all_of_them(x_NF), atol=1e-2)
 
 
 def test_lbfgs_fits_smoothed_labels_and_weighs_classes(weights):
@@ -290,29 +262,3 @@ def test_a_head_is_completed_by_the_weights_that_it_was_trained_on(tmp_path, mon
     known[1].path.unlink()
     with pytest.raises(CheckpointError, match="weights fetch mobilenet_v3_small-v1"):
         add_backbone(state, searched, learner._plan)
-
-
-def test_fit_head_of_a_refit_also_learns_images_held_out():
-    views_NVF = torch.eye(6).unsqueeze(1)  # what one image has, no other has
-    labels_N = torch.tensor([0, 0, 1, 1, 0, 1])
-    images = ImageSet(tiny_images.INFO, views_NVF.flatten(1), labels_N, {})
-    rows = torch.arange(4), torch.arange(4, 6)
-
-    def margin(**how: torch.Tensor) -> float:
-        w_KF, b_K = features.fit_head(features.Features(views_NVF, "head"), images, *rows, **how)
-        logits_NK = views_NVF[4:, 0] @ w_KF.T + b_K
-        return float(logits_NK[0, 0] - logits_NK[1, 0])
-
-    assert margin() == 0
-    assert margin(fits_N=torch.arange(6)) > 0.1
-
-
-def test_fit_head_gives_no_large_weight_to_a_feature_that_hardly_varies():
-    labels_N = torch.arange(60) % 2
-    signs_N = 2.0 * labels_N - 1
-    noise_N = torch.randn(60, generator=torch.Generator().manual_seed(0))
-    views_NVF = torch.stack([signs_N + noise_N, 1e-5 * signs_N], 1).unsqueeze(1)
-    images = ImageSet(tiny_images.INFO, views_NVF.flatten(1), labels_N, {})
-    rows = torch.arange(40), torch.arange(40, 60)
-    w_KF, _ = features.fit_head(features.Features(views_NVF, "head"), images, *rows)
-    assert w_KF[:, 1].abs().max() < w_KF[:, 0].abs().max()

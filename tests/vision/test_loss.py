@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from sklearn import metrics as sklearn
 
 from tuner.vision.loss import CrossEntropy, compute_class_weights, measure_logits
-from tuner.vision.recipe import OPTIONAL_METRICS
+from tuner.vision.metrics import OPTIONAL_METRICS
 
 CLASSES = 7
 GENERATOR = torch.Generator().manual_seed(0)

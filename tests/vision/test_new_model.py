@@ -8,16 +8,9 @@ import torch
 from own_networks import own
 
 from tuner.errors import SpecError
-from tuner.vision.blueprint import Blueprint, build_blueprint
-from tuner.vision.new_model import (
-    find_logits_fault,
-    find_unused_parameters,
-    measure_step_s,
-    set_layout,
-    summarize_model,
-)
+from tuner.vision.blueprint import Blueprint
+from tuner.vision.new_model import find_logits_fault, find_unused_parameters, set_layout
 from tuner.vision.precision import Precision
-from tuner.vision.settings import ClassifierSettings
 
 
 def plan(name, *, image_size=8, in_channels=1, **model_args):
@@ -119,58 +112,3 @@ def test_without_gradient_rejects_layers_in_a_list(snapshot):
 def test_fault_of_logits_names_shape_and_type(output, rule):
     fault = find_logits_fault(output, 2, 3)
     assert fault is rule is None or fault == f"must return 2 x 3 logits for 2 images, {rule}"
-
-
-def stage(name, kind, output, parameters):
-    return {"name": name, "kind": kind, "output": output, "parameters": parameters}
-
-
-def shipped_plan(name, **settings):
-    shape = {"in_channels": 1, "image_size": 8, "num_classes": 10}
-    return Blueprint(name=name, settings=settings, **shape)
-
-
-def test_summary_has_shapes_and_parameters_of_stages():
-    summary = summarize_model(build_blueprint(ClassifierSettings(model="cnn", width=4)))
-    stages = {each["name"]: each for each in summary["stages"]}
-    assert stages["features.0"] == stage("features.0", "Conv2d", (4, 8, 8), 36)
-    assert stages["features.6"]["output"] == (8, 4, 4)
-    assert stages["head"] == stage("head", "Linear", (10,), 170)
-    total = sum(
-        p.numel()
-        for p in build_blueprint(ClassifierSettings(width=4)).initialize_model().parameters()
-    )
-    assert sum(each["parameters"] for each in summary["stages"]) == summary["parameters"] == total
-    assert summary["trainable"] == total
-    assert summary["mib"] == pytest.approx(4 * total / 2**20)
-
-
-def test_summary_opens_containers_but_no_blocks():
-    names = [
-        each["name"] for each in summarize_model(shipped_plan("resnet20", norm="batch"))["stages"]
-    ]
-    assert names[0] == "stem"
-    assert names[3:12] == [f"blocks.{number}" for number in range(9)]
-
-
-def test_summary_includes_uncalled_parts_and_direct_parameters():
-    summary = summarize_model(shipped_plan(own("Unused"), model_args={}), frozen=("aside.bias",))
-    assert summary["unused"] == ["aside.weight"]
-    stages = summary["stages"]
-    assert stages[-2:] == [
-        stage("aside", "Linear", (), 12),
-        stage("", "its own parameters", (), 10),
-    ]
-
-
-def test_summary_counts_shared_parameters_once():
-    summary = summarize_model(shipped_plan(own("Sharing"), model_args={}))
-    assert len(summary["stages"]) > 3
-    assert sum(each["parameters"] for each in summary["stages"]) == summary["parameters"]
-
-
-def test_step_s_measures_on_the_threads_of_a_trial_and_leaves_the_process_as_it_was():
-    torch.set_num_threads(2)
-    settings = ClassifierSettings(model="cnn", width=4, batch_size=8)
-    assert measure_step_s(build_blueprint(settings), settings, threads=1, gpu=False) > 0
-    assert torch.get_num_threads() == 2

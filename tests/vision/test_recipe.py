@@ -11,9 +11,8 @@ from real_ranks import assert_equal, trained
 from test_image_classifier import AUGMENTED, ClassifierContract, quick
 
 from tuner.testing.contracts import is_equal
-from tuner.vision.catalog import METRICS
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.recipe import OPTIONAL_METRICS
+from tuner.vision.metrics import METRICS, OPTIONAL_METRICS
 from tuner.vision.settings import check_settings
 
 TINY = tiny_images.TINY
@@ -108,17 +107,6 @@ def plain_reports():
 @pytest.mark.parametrize(("piece", "value"), CHANGES)
 def test_each_setting_changes_the_result(piece, value):
     assert two_reports(**{piece: value}) != plain_reports()
-
-
-def test_metrics_adds_reports_of_both_splits():
-    learner = ImageClassifier({"metrics": ["macro_f1", "top5_accuracy"]}, TINY)
-    report = learner.step()
-    assert {*learner.metrics} == {*report} == {*METRICS, "val_macro_f1", "val_top5_accuracy"}
-    assert report["val_top5_accuracy"] > report["val_accuracy"]
-    assert [*learner.test()][2:4] == ["test_macro_f1", "test_top5_accuracy"]
-    plain = ImageClassifier({}, TINY)
-    assert quick(plain.step()) == quick(report)
-    assert is_equal(plain.state_dict(), learner.state_dict())
 
 
 def test_compile_gives_the_same_training(monkeypatch):

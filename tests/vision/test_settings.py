@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.vision.catalog import DATASETS, MODELS
+from tuner.vision.catalog import DATASETS
+from tuner.vision.model_catalog import MODELS
 from tuner.vision.settings import ClassifierSettings, check_settings, resolve_model_settings
 
 

@@ -1,29 +1,19 @@
-from dataclasses import replace
-
 import pytest
 import tiny_images
 import torch
 from own_networks import own
-from safetensors.torch import save_file
 from torch import nn
 
 from tuner.errors import CheckpointError, SpecError
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.catalog import find_model_info
 from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.model_catalog import find_model_info
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import (
-    check_head,
     convert_channels,
-    find_head,
     find_start_faults,
-    freeze,
-    freeze_norm_statistics,
     load_initial_weights,
-    load_weights,
-    match_parameters,
     remove_prefix,
-    replace_pixel_stats,
 )
 
 
@@ -51,21 +41,6 @@ def saved(state, folder, name="weights.pt"):
     return folder / name
 
 
-@pytest.mark.parametrize("wrap", [lambda s: s, lambda s: {"model": s}, lambda s: {"state_dict": s}])
-def test_load_weights_reads_state_dicts_of_trainers(wrap, tmp_path):
-    state = model().state_dict()
-    loaded = load_weights(saved(wrap(state), tmp_path))
-    assert loaded.keys() == state.keys()
-    assert all(torch.equal(loaded[name], value) for name, value in state.items())
-
-
-def test_load_weights_reads_safetensors_and_exports(tmp_path):
-    state = model().state_dict()
-    save_file(state, tmp_path / "model.safetensors")
-    assert load_weights(tmp_path).keys() == state.keys()
-    assert load_weights(str(tmp_path / "model.safetensors")).keys() == state.keys()
-
-
 @pytest.mark.parametrize("prefix", ["", "net.", "module.", "_orig_mod.module."])
 def test_without_prefix_names_the_weights_as_the_network_does(prefix):
     state = model().state_dict()
@@ -87,34 +62,6 @@ def test_without_prefix_refuses_two_sets_of_weights(snapshot):
     both = {f"{part}.{name}": w for part in ("model", "ema") for name, w in state.items()}
     with snapshot.raises(SpecError):
         remove_prefix(both, model(), source="x")
-
-
-class Evil:
-    def __reduce__(self):
-        return print, ("it ran",)
-
-
-@pytest.mark.parametrize(
-    ("name", "state"),
-    [
-        ("evil.pt", {"weight": Evil()}),
-        ("list.pt", [1, 2]),
-        ("empty.pt", {"epoch": 1}),
-        ("gone.pt", None),
-        ("cut.pt", b"PK\x03\x04 cut off"),
-        ("cut.safetensors", b"PK\x03\x04 cut off"),
-    ],
-)
-def test_load_weights_of_another_file_raises_and_runs_nothing(
-    name, state, snapshot, tmp_path, capsys
-):
-    if isinstance(state, bytes):
-        (tmp_path / name).write_bytes(state)
-    elif state is not None:
-        saved(state, tmp_path, name)
-    with snapshot.raises(CheckpointError):
-        load_weights(tmp_path / name)
-    assert capsys.readouterr().out == ""
 
 
 def test_start_from_of_other_classes_keeps_the_new_head():
@@ -163,17 +110,6 @@ def test_a_file_of_a_known_network_is_refused_with_its_name(name):
         load_initial_weights(model(), state, source="x")
 
 
-@pytest.mark.parametrize("name", ["HiddenLast", "Scaled", "Shared"])
-def test_a_head_that_does_not_give_the_logits_is_refused(name, snapshot):
-    with snapshot.raises(SpecError):
-        check_head(plan(name).initialize_model(), plan(name))
-
-
-@pytest.mark.parametrize("name", ["Plain", "Small", "Drawing"])
-def test_a_head_that_gives_the_logits_is_taken(name):
-    check_head(plan(name).initialize_model(), plan(name))
-
-
 def test_start_faults_try_the_head_where_it_trains_alone(tmp_path):
     blueprint = plan("Scaled")
     path = saved(blueprint.initialize_model().state_dict(), tmp_path)
@@ -182,36 +118,6 @@ def test_start_faults_try_the_head_where_it_trains_alone(tmp_path):
     for head in ({"fit_head": True}, {"train_layers": "head"}):
         [fault] = find_start_faults(ClassifierSettings(**settings, **head), blueprint)
         assert fault.key == "train_layers"
-
-
-def test_matching_takes_layers_and_patterns():
-    made = model()
-    assert find_head(made) == "3"
-    assert match_parameters(made, ["0"]) == {"0.weight", "0.bias"}
-    assert match_parameters(made, ["*.bias"]) == {"0.bias", "1.bias", "3.bias"}
-    names = {f"{layer}.{kind}" for layer in "01" for kind in ("weight", "bias")}
-    assert match_parameters(made, ["[01].*", "3.bias"]) == {*names, "3.bias"}
-    assert match_parameters(made, []) == frozenset()
-
-
-def test_matching_reports_all_useless_patterns(snapshot):
-    with pytest.raises(SpecError) as caught:
-        match_parameters(model(), ["features", "0", "nope.*"])
-    assert [fault.value for fault in caught.value.faults] == ["features", "nope.*"]
-    assert caught.value.faults[0].choices == ("0", "1", "3")
-    with snapshot.raises(SpecError):
-        match_parameters(model(), ["*"])
-
-
-def test_rest_frozen_norms_needs_all_parameters_frozen():
-    made = model().train()
-    freeze(made, {"1.weight"})
-    freeze_norm_statistics(made)
-    assert made[1].training
-    freeze(made, {"1.weight", "1.bias"})
-    freeze_norm_statistics(made)
-    assert not made[1].training
-    assert made.training
 
 
 def source_file(tmp_path, **settings):
@@ -258,33 +164,3 @@ def test_frozen_layers_change_only_after_unfreeze_epoch():
     assert same == {name for name in before if name.startswith("features")}  # statistics too
     learner.step()
     assert not any(torch.equal(held[n], w) for n, w in weights(learner).items())
-
-
-@pytest.mark.parametrize(
-    ("settings", "channels", "mean"),
-    [
-        ({"pixel_stats": "imagenet"}, 3, (0.485, 0.456, 0.406)),
-        ({"pixel_stats": "imagenet"}, 1, (pytest.approx(0.449),)),
-        ({"pixel_stats": "imagenet"}, 4, (0.1, 0.1, 0.1, 0.1)),
-        ({"pixel_stats": "data", "pretrained": True, "model": "torchvision:resnet18"}, 1, (0.1,)),
-        ({"pretrained": True, "model": "torchvision:resnet18"}, 3, (0.485, 0.456, 0.406)),
-        ({"pretrained": True, "model": "efficientnet_lite0"}, 1, (pytest.approx(127 / 255),)),
-        ({"start_from": "x.pt", "model": "efficientnet_lite0"}, 3, (127 / 255,) * 3),
-        ({"start_from": "x.pt"}, 3, (0.1, 0.1, 0.1)),
-        ({"pixel_stats": {"mean": [0.2, 0.3, 0.4], "std": [1, 1, 1]}}, 3, (0.2, 0.3, 0.4)),
-        ({"pixel_stats": {"mean": [0.2, 0.3, 0.4], "std": [1, 1, 1]}}, 1, (pytest.approx(0.3),)),
-        ({}, 3, (0.1, 0.1, 0.1)),
-    ],
-)
-def test_pixel_stats_are_those_of_the_weights_where_known(settings, channels, mean):
-    stats = (0.1,) * channels
-    data = replace(tiny_images.INFO, channels=channels, mean=stats, std=stats)
-    assert replace_pixel_stats(data, ClassifierSettings(**settings)).mean == mean
-
-
-def test_pixel_stats_of_an_export_are_in_its_config(tmp_path):
-    (tmp_path / "config.json").write_text('{"input": {"mean": [0.5], "std": [0.2]}}')
-    data = replace(tiny_images.INFO, channels=1, mean=(0.1,), std=(0.1,))
-    for source in (tmp_path, tmp_path / "model.safetensors"):
-        settings = ClassifierSettings(start_from=str(source))
-        assert replace_pixel_stats(data, settings).mean == (0.5,)

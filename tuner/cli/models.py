@@ -340,9 +340,9 @@ def predict(
     be read are listed at the end, with exit code 3, or 1 if there are no others.
     """
     from tuner.experiment.files import write_file
-    from tuner.vision.datasets._archive import build_progress_bar
     from tuner.vision.export.predict import Prediction, find_image_files, predict_files
     from tuner.vision.export.read import read_export
+    from tuner.vision.progress import build_progress_bar
 
     if csv_file and as_json:
         raise UsageError("give --csv or --json, not both")

@@ -82,7 +82,7 @@ def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[st
     """The metrics on the test split, or None if unwanted or if the trainable has none."""
     if not evaluate:
         return None
-    from tuner.spec.code import ByValue, is_by_value
+    from tuner.spec.by_value import ByValue, is_by_value
     from tuner.spec.loading import has_test, import_trainable
 
     path = results.spec.trainable

@@ -17,7 +17,7 @@ from tuner.cluster.tasks import RunOnEach, build_node_task, run_on_each
 from tuner.errors import DataError, UsageError
 from tuner.experiment.shared_storage import find_sharing_fault, write_marker
 from tuner.places import is_url
-from tuner.spec.code import is_by_value
+from tuner.spec.by_value import is_by_value
 from tuner.spec.declaration import NodeData
 from tuner.wording import find_program, format_amount, summarize_names
 

@@ -10,7 +10,8 @@ from tuner.experiment import events
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import resolve_storage
 from tuner.places import format_path
-from tuner.spec.code import ELSEWHERE, format_python_argument, is_by_value
+from tuner.spec.by_value import format_python_argument, is_by_value
+from tuner.spec.code import ELSEWHERE
 from tuner.wording import (
     clean_text,
     find_program,

@@ -17,7 +17,8 @@ from tuner.experiment.results.split_details import compute_macro_recall
 from tuner.places import format_path
 from tuner.reporting.commands import format_experiment_name, format_resume_command
 from tuner.reporting.control_text import format_answers, format_changes
-from tuner.spec.code import ELSEWHERE, is_by_value
+from tuner.spec.by_value import is_by_value
+from tuner.spec.code import ELSEWHERE
 from tuner.wording import (
     clean_text,
     find_program,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.spec.code import format_python_argument, is_by_value
+from tuner.spec.by_value import format_python_argument, is_by_value
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.space.spaces import format_space
 from tuner.wording import (

@@ -16,7 +16,8 @@ from tuner.experiment.reading import read_last_event
 from tuner.experiment.results.results import Results
 from tuner.experiment.steered import REQUESTED
 from tuner.search.replay import list_unfinished
-from tuner.spec.code import extract_name, format_python_argument, is_by_value, refuse_elsewhere
+from tuner.spec.by_value import extract_name, format_python_argument, is_by_value
+from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import build_spec, parse_trainable
 from tuner.spec.strategies import SampledSettings
 

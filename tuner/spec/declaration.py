@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tuner.errors import Fault, UsageError
 from tuner.spec import code
+from tuner.spec.by_value import ByValue
 from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import load_trainable
@@ -187,9 +188,7 @@ def load_declaration(trainable: str) -> Declaration:
     """
     if trainable == code.ELSEWHERE or isinstance(trainable, Command):
         return Declaration()
-    module = (
-        None if isinstance(trainable, code.ByValue) else code.find_declaration_module(trainable)
-    )
+    module = None if isinstance(trainable, ByValue) else code.find_declaration_module(trainable)
     if module and code.find_module_file(module):
         declared = getattr(import_module(module), code.DECLARATION, None)
         if isinstance(declared, Declaration):

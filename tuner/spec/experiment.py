@@ -23,15 +23,8 @@ from pydantic import (
 from tuner.errors import Fault, SpecError
 from tuner.places import find_default_storage, find_local_folder, find_url
 from tuner.spec import sections
-from tuner.spec.code import (
-    CLASSIFIER_BEFORE,
-    ELSEWHERE,
-    IMAGE_CLASSIFIER,
-    ByValue,
-    find_code,
-    is_by_value,
-    is_importable,
-)
+from tuner.spec.by_value import ByValue, is_by_value, is_importable
+from tuner.spec.code import CLASSIFIER_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, find_code
 from tuner.spec.command import Command
 from tuner.spec.notify import check_target, hide_secrets
 from tuner.spec.plain_values import convert_values, flatten

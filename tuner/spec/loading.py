@@ -19,7 +19,8 @@ from typing import Any, Generic, TypeVar
 
 from tuner.errors import Fault, UsageError, build_unknown_fault, translate_error
 from tuner.spec import retired
-from tuner.spec.code import NOT_STANDARD, ByValue, format_python_argument, is_by_value, is_standard
+from tuner.spec.by_value import ByValue, format_python_argument, is_by_value
+from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.command import Command
 from tuner.spec.settings import FaultsError, Settings, bad_value, parse
 
@@ -54,6 +55,12 @@ def load_trainable(path: str) -> Any:
     if is_standard(str(getattr(trainable, "__module__", ""))):  # reached through another module
         raise bad_value(NOT_STANDARD, path)
     return trainable
+
+
+def collect_declarations(package: ModuleType, variable: str) -> dict[str, Any]:
+    """The `variable` of every module of `package` without an underscore, by the module's name."""
+    names = [module.name for module in iter_modules(package.__path__) if module.name[0] != "_"]
+    return {name: getattr(import_module(f"{package.__name__}.{name}"), variable) for name in names}
 
 
 def import_trainable(path: str) -> Any:

@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 from tuner.errors import Fault, SpecError, build_unknown_fault
 from tuner.places import is_url
 from tuner.spec import quotas
-from tuner.spec.code import ByValue, find_pickling_fault
+from tuner.spec.by_value import ByValue, find_pickling_fault
 from tuner.spec.command import Command
 from tuner.spec.declaration import load_declaration
 from tuner.spec.experiment import ExperimentSpec, build_spec

@@ -14,8 +14,9 @@ from pydantic import Field, model_validator
 from tuner.errors import Fault, SpecError
 from tuner.spec.settings import FaultsError, Settings, parse
 from tuner.trial.failures import format_error, is_out_of_memory
-from tuner.vision.catalog import find_model_info, is_own_network, load_dataset_info
+from tuner.vision.catalog import load_dataset_info
 from tuner.vision.datasets._dataset import DatasetInfo
+from tuner.vision.model_catalog import find_model_info, is_own_network
 from tuner.vision.models._model import ModelInfo
 from tuner.vision.settings import ClassifierSettings, build_settings_error, resolve_model_settings
 

@@ -1,8 +1,6 @@
-"""The models and data sets that ship, by name, and the metrics of the image classifier.
+"""The data sets that ship, by name, and those of the user: `SCHEME:LOCATION` or `my_module:load`.
 
-`load_dataset_info` also describes a user's data set, `SCHEME:LOCATION` or `my_module:load`, and
-`find_model_info` a user's or a library's model. Nothing here imports torch, so that a spec is
-checked in milliseconds.
+Nothing here imports torch, so that a spec is checked in milliseconds.
 """
 
 from __future__ import annotations
@@ -12,26 +10,20 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
-from types import ModuleType
 from typing import Any
 
 from tuner.errors import (
-    CheckpointError,
     DataError,
     UsageError,
     build_unknown_fault,
     translate_error,
 )
-from tuner.spec.sections import EPOCHS_TRAINED
+from tuner.spec.loading import collect_declarations
 from tuner.spec.settings import FaultsError
-from tuner.vision import datasets, models, sources
+from tuner.vision import datasets, sources
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, resolve_data_folder
-from tuner.vision.models._foreign import LIBRARIES, describe_custom_model, describe_library_model
-from tuner.vision.models._model import ModelInfo
 from tuner.vision.sources import _module
 from tuner.vision.sources import folder as folders
 from tuner.vision.sources._decoded import (
@@ -45,34 +37,11 @@ from tuner.vision.sources._decoded import (
 )
 from tuner.vision.sources._images import Images, Source, compute_split_sizes, count_images
 
-METRICS = (
-    "train_loss",
-    "val_loss",
-    "val_accuracy",
-    "lr",
-    "micro_batch_size",
-    "images_per_s",
-    "epoch_s",
-    "parameters",
-)
-LATENCY = "latency_ms"
-REFIT_METRICS = (*(name for name in METRICS if not name.startswith("val_")), EPOCHS_TRAINED)
 DECODED = "decoded"  # the scheme of what has been decoded already
 
 
-def _collect_declarations(package: ModuleType, variable: str) -> dict[str, Any]:
-    """The `variable` of every module of `package` without an underscore, by the module's name."""
-    names = [module.name for module in iter_modules(package.__path__) if module.name[0] != "_"]
-    return {name: getattr(import_module(f"{package.__name__}.{name}"), variable) for name in names}
-
-
-MODELS: dict[str, ModelInfo] = {
-    name: info
-    for declared in _collect_declarations(models, "MODELS").values()
-    for name, info in declared.items()
-}
-DATASETS: dict[str, DatasetInfo] = _collect_declarations(datasets, "DATASET")
-SOURCES: dict[str, Source] = _collect_declarations(sources, "SOURCE")
+DATASETS: dict[str, DatasetInfo] = collect_declarations(datasets, "DATASET")
+SOURCES: dict[str, Source] = collect_declarations(sources, "SOURCE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +83,6 @@ def is_dotted(dataset: str) -> bool:
     module, colon, name = dataset.partition(":")
     parts = (*module.split("."), *name.split("."))
     return bool(colon) and all(map(str.isidentifier, parts)) and module not in (*SOURCES, DECODED)
-
-
-def is_own_network(reference: str) -> bool:
-    """Whether a model is the user's code: my_module:MyNet."""
-    scheme, colon, _ = reference.partition(":")
-    return bool(colon) and scheme not in LIBRARIES
 
 
 def check_dataset(dataset: str) -> str:
@@ -303,36 +266,3 @@ def _find_images(choice: DataChoice) -> tuple[Images, dict[str, Any]]:
     images = source.find(location, folder)
     how = Decoding(choice.image_size or images.size, choice.image_bits, choice.skip_unreadable)
     return images, {"how": how, "store": folder / STORE, "name": shorten_name(choice.dataset)}
-
-
-def find_model_info(reference: str) -> ModelInfo:
-    """The model that the setting `model` names; imports no network. Raises FaultsError."""
-    if reference in MODELS:
-        return MODELS[reference]
-    scheme, colon, name = reference.partition(":")
-    if colon:
-        return (
-            describe_library_model(scheme, name)
-            if scheme in LIBRARIES
-            else describe_custom_model(reference)
-        )
-    elsewhere = ("my_module:MyNet", *(f"{library}:NAME" for library in LIBRARIES))
-    raise FaultsError(build_unknown_fault("", "model", reference, (*MODELS, *elsewhere)))
-
-
-def has_weights(reference: str) -> bool:
-    """Whether a library's pretrained weights for the model are on this machine."""
-    try:
-        files = find_pretrained_files(find_model_info(reference))
-    except (FaultsError, CheckpointError):
-        return False
-    return bool(files) and all(file.is_file() for file in files)
-
-
-def find_pretrained_files(info: ModelInfo, sha256: str | None = None) -> list[Path]:
-    """The files of a library's weights, one for each of the model's parts; none if there are none.
-
-    sha256: of the file that is meant, or None for any. Raises CheckpointError if one is missing.
-    """
-    networks = [find_model_info(part) for part in info.parts] or [info]
-    return [network.pretrained(sha256) for network in networks if network.pretrained]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tuner.trial.torch_compat import wrap_data_parallel
-from tuner.vision.norms import list_unshared_norms, share_norms
+from tuner.vision.shared_norms import list_unshared_norms, share_norms
 from tuner.wording import summarize_names
 
 SHARING_NORMS = ("cuda",)  # devices on which torch has BatchNorm over the images of all ranks

@@ -27,6 +27,12 @@ from tuner.spec.space.spaces import list_extreme_configs, merge_config
 from tuner.vision import catalog
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.datasets._dataset import DatasetInfo, resolve_data_folder
+from tuner.vision.metrics import LATENCY, METRICS, OPTIONAL_METRICS, REFIT_METRICS
+from tuner.vision.model_catalog import (
+    MODELS,
+    find_model_info,
+    is_own_network,
+)
 from tuner.vision.own_images import (
     build_default_experiment,
     describe_dataset,
@@ -34,7 +40,6 @@ from tuner.vision.own_images import (
     suggest_pixel_stats,
     suggest_weights,
 )
-from tuner.vision.recipe import OPTIONAL_METRICS
 from tuner.vision.settings import ClassifierSettings, build_own_data_fault, check_settings
 from tuner.vision.sources._decoded import DecodedSet
 from tuner.vision.weights import NeededWeights, choose_weights, find_timm_files
@@ -83,7 +88,7 @@ class ClassifierDeclaration(Declaration):
     """The declaration of `tuner.vision.image_classifier.ImageClassifier`."""
 
     settings = ClassifierSettings
-    metrics = (*catalog.METRICS, catalog.LATENCY, *OPTIONAL, EPOCHS_TRAINED)
+    metrics = (*METRICS, LATENCY, *OPTIONAL, EPOCHS_TRAINED)
     refit: ClassVar = {"train_on": "train+validation"}
     final: ClassVar = {"train_on": "all"}
     schemes = catalog.SOURCES.keys()
@@ -101,7 +106,7 @@ class ClassifierDeclaration(Declaration):
         wanted = OPTIONAL.get(spec.objective.metric)
         if wanted and isinstance(named, list) and wanted not in named:
             training["metrics"] = [*named, wanted]
-        if catalog.LATENCY in (spec.objective.metric, *spec.objective.required):
+        if LATENCY in (spec.objective.metric, *spec.objective.required):
             training["latency"] = True
         if isinstance(source := training.get("start_from"), str):
             training["start_from"] = os.path.abspath(Path(source).expanduser())
@@ -219,7 +224,7 @@ class ClassifierDeclaration(Declaration):
         for settings in _iterate_extreme_settings(spec):
             first.setdefault(settings.model, settings)
         from tuner.vision.blueprint import build_blueprint
-        from tuner.vision.new_model import summarize_model
+        from tuner.vision.model_summary import summarize_model
 
         return [
             {
@@ -241,14 +246,14 @@ class ClassifierDeclaration(Declaration):
         images = _describe_user_images(spec)
         resources = spec.resources
         networks = _list_extremes(spec.constants, "model")
-        has_own_network = any(map(catalog.is_own_network, map(str, networks)))
+        has_own_network = any(map(is_own_network, map(str, networks)))
         if images is None or resources.ranks > 1 or has_own_network:
             return None
         settings = next(_iterate_extreme_settings(spec))
         if settings.train_layers == "head":
             return None
         from tuner.vision.blueprint import build_blueprint
-        from tuner.vision.new_model import measure_step_s
+        from tuner.vision.model_summary import measure_step_s
 
         threads = max(1, int(resources.cpus))
         is_on_gpu = resources.gpus > 0
@@ -260,7 +265,7 @@ class ClassifierDeclaration(Declaration):
 
     def find_code_paths(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """A user's own networks, and functions that return images, each once."""
-        for setting, is_code in (("model", catalog.is_own_network), ("dataset", catalog.is_dotted)):
+        for setting, is_code in (("model", is_own_network), ("dataset", catalog.is_dotted)):
             sections: dict[str, str] = {}
             for section, values in list_trial_sections(spec):
                 for text in filter(is_code, _list_texts(values, setting)):
@@ -281,7 +286,7 @@ class ClassifierDeclaration(Declaration):
     ) -> tuple[Mapping[str, str], Mapping[str, tuple[str, Mapping[str, str]]]]:
         defaults: dict[str, list[str]] = {}
         models = {}
-        for name, model in catalog.MODELS.items():
+        for name, model in MODELS.items():
             for setting, default in model.defaults.items():
                 defaults.setdefault(setting, []).append(f"{name} {default}")
             about = (inspect.getdoc(model.build) or "").partition("\n\n")[0].rstrip(".")
@@ -346,11 +351,8 @@ def build_start_check(*, here: bool, digests: dict[str, str] | None = None) -> F
         if not any(start) or (data := catalog.describe(settings.data)) is None:
             return []
         from tuner.vision.blueprint import build_blueprint
-        from tuner.vision.transfer import (
-            choose_weights_key,
-            compute_backbone_digest,
-            find_start_faults,
-        )
+        from tuner.vision.transfer import find_start_faults
+        from tuner.vision.weight_files import choose_weights_key, compute_backbone_digest
 
         plan = build_blueprint(settings, data)
         key = repr((plan, start))
@@ -383,9 +385,9 @@ def _find_objective_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         if name in spec.search.space:
             yield Fault(f"search.space.{name}", f"cannot be searched: set training.{name}")
     trains_on = spec.training.get("train_on", "train")
-    searching = (*catalog.METRICS, *OPTIONAL)
-    reported = searching if trains_on == "train" else catalog.REFIT_METRICS
-    if spec.objective.metric in {*searching, *catalog.REFIT_METRICS} - {*reported}:
+    searching = (*METRICS, *OPTIONAL)
+    reported = searching if trains_on == "train" else REFIT_METRICS
+    if spec.objective.metric in {*searching, *REFIT_METRICS} - {*reported}:
         rule = f"is not reported with training.train_on {trains_on!r}"
         yield Fault("objective.metric", rule, spec.objective.metric, tuple(sorted(reported)))
 
@@ -465,7 +467,7 @@ def _list_needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
     if True in _list_extremes(values, "pretrained"):
         for model in _list_extremes(values, "model"):
             library, _, network = str(model).partition(":")
-            if parts := library == model and catalog.find_model_info(str(model)).parts:
+            if parts := library == model and find_model_info(str(model)).parts:
                 yield from (NeededWeights(choose_weights(part)) for part in parts)
             elif weights := choose_weights(str(model), recorded.get(model)):
                 yield NeededWeights(weights)
@@ -477,7 +479,7 @@ def _list_norm_notes(spec: ExperimentSpec) -> Iterator[str]:
     """What there is to say where any config trains, or may train, a model with BatchNorm."""
     values = {**spec.training, **spec.search.space}
     norms = _list_extremes(values, "norm")
-    models = {name: catalog.find_model_info(name) for name in _list_extremes(values, "model")}
+    models = {name: find_model_info(name) for name in _list_extremes(values, "model")}
     usual = [info.defaults.get("norm") for info in models.values()]
     if any((norm or own) == "batch" for own in usual if own for norm in norms):
         alike = "training.norm=group gives the same with any number."

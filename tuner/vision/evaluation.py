@@ -35,8 +35,9 @@ from tuner.vision.features import Features
 from tuner.vision.learning_curve import FOLDS, MOST_AT_ONCE, HeldOutHeads
 from tuner.vision.loss import CrossEntropy, Measured, measure_logits
 from tuner.vision.micro_batch import MicroBatch
+from tuner.vision.model_summary import measure_median_s
 from tuner.vision.models._model import PixelStats
-from tuner.vision.new_model import measure_median_s, set_layout
+from tuner.vision.new_model import set_layout
 from tuner.vision.norms import renew_statistics
 from tuner.vision.precision import Precision, cast_weights, choose_dtype, choose_precision
 from tuner.vision.replica import Replica, choose_evaluation_batch

@@ -1,4 +1,4 @@
-"""Features of a frozen network, computed once for all trials of a machine, and heads on them.
+"""Features of a frozen network, computed once for all trials of a machine.
 
     DATA_DIR/features/KEY/   features.npy, and info.json with the name of the head
 
@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -29,49 +29,36 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuner.errors import Fault
 from tuner.spec.quotas import count_usable_cpus
-from tuner.trial.torch_compat import bypass_compiler, use_single_thread
+from tuner.trial.torch_compat import use_single_thread
 from tuner.vision.augment import draw
-from tuner.vision.batches import Batcher, ImageSet, choose_device, sample_evenly
+from tuner.vision.batches import Batcher, ImageSet, choose_device
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.datasets._archive import ensure_folder, show_progress
 from tuner.vision.datasets._dataset import resolve_data_folder
 from tuner.vision.epochs import Epoch, seed_generators
 from tuner.vision.micro_batch import MicroBatch
+from tuner.vision.network_head import check_head, find_head
 from tuner.vision.new_model import set_layout
 from tuner.vision.precision import Precision, cast_weights, choose_dtype
+from tuner.vision.progress import show_progress
 from tuner.vision.recipe import Augmentation
 from tuner.vision.replica import choose_evaluation_batch
 from tuner.vision.settings import ClassifierSettings, build_settings_error
-from tuner.vision.transfer import (
-    build_initial_network,
-    check_head,
-    compute_backbone_digest,
-    find_head,
-)
+from tuner.vision.shared_folders import ensure_folder
+from tuner.vision.transfer import build_initial_network
+from tuner.vision.weight_files import compute_backbone_digest
 
 FORMAT = 2  # part of every key
 STORE = "features"  # the folder of all features, in the data folder
 _KEY_LENGTH = 16
 _MOST_KEPT = 4  # features of other images or networks that a process keeps
 _FEW = 5000  # images of which all levels are kept, a hundred megabytes
-MOST_FITTED = 20_000  # images that a head is fitted to
-# Of the weights' squared sum beside the mean loss, for features of variance 1; strongest first
-_STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
-_STEPS = 100  # of L-BFGS in an epoch, or for each strength
-# Up to which a basis of the rows saves time: it takes their square, each step their product with K
-_MOST_ROWS_A_CLASS = 100
-# Of the mean standard deviation of a feature, by which one that hardly varies is scaled. By its own
-# it would get so large a weight that the first steps of fine-tuning throw the logits far away
-_LEAST_STD = 0.3
 
 
 Computed = tuple[np.ndarray, str]  # of views or crops, NVF, and the name of the head
-Loss = Callable[[Tensor, Tensor], Tensor]  # the sum of the loss, of logits_NK and labels_N
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,193 +307,3 @@ def _compute_layer_inputs(name: str, model: nn.Module, x_NCHW: Tensor) -> Tensor
         rule = f"needs a head that takes N x F features, and it takes {tuple(inputs_NF.shape)}"
         raise build_settings_error(Fault("train_layers", rule))
     return inputs_NF.float()
-
-
-class Head(nn.Module):
-    """The head of a network alone: from x_NF1V of a `FeatureBatcher` to logits_NK, of view 1."""
-
-    def __init__(self, name: str, features: int, num_classes: int) -> None:
-        super().__init__()
-        *parents, last = name.split(".")
-        module: nn.Module = self
-        for parent in parents:
-            module.add_module(parent, nn.Module())
-            module = module.get_submodule(parent)
-        module.add_module(last, nn.Linear(features, num_classes))
-        self._name = name
-
-    def forward(self, x_NF1V: Tensor) -> Tensor:
-        logits_NK: Tensor = self.get_submodule(self._name)(x_NF1V[:, :, 0, 0])
-        return logits_NK
-
-
-class FeatureBatcher(Batcher):
-    """Batches of features in place of images: x_NF1V, so that a mirror image is a flip of V."""
-
-    def __init__(
-        self, features: Features, images: ImageSet, *, augmentation: Augmentation, **how: Any
-    ) -> None:
-        self._shape = features.views_NVF.shape[1:]
-        flips = Augmentation(flip=augmentation.flip)
-        views_NP = features.views_NVF.flatten(1)
-        rows = replace(images, rows_NP=views_NP, labels_N=images.labels_N.to(views_NP.device))
-        super().__init__(rows, augmentation=flips, **how)
-
-    def set_pixel_stats(self, stats: object) -> None:
-        """Features are of images that are normalised already."""
-
-    def build_batch(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
-        """(x_NF1V, labels_N) of the images `rows_N`."""
-        rows_NP, labels_N = self._select(rows_N)
-        x_NVF = rows_NP.view(-1, *self._shape).to(self._dtype)
-        return x_NVF.transpose(1, 2).unsqueeze(2), labels_N
-
-    def _augment_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
-        x_NF1V, labels_N = self.build_batch(epoch.order_N[positions])
-        if self._augmentation.flip:
-            flip_N = epoch.draws.select(positions).flip_N[:, None, None, None]
-            x_NF1V = torch.where(flip_N, x_NF1V.flip(3), x_NF1V)
-        return x_NF1V, labels_N
-
-
-def fit_head(
-    features: Features,
-    images: ImageSet,
-    train_N: Tensor,
-    held_out_N: Tensor,
-    *,
-    fits_N: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """(weight_KF, bias_K), in float32, of the linear head with the least loss of `held_out_N`.
-
-    Multinomial logistic regression on the images `train_N`, all views, by L-BFGS; its L2 penalty is
-    the best of a path from strong to weak. fits_N: the images that are fitted with the penalty that
-    `held_out_N` have chosen, default `train_N`.
-    """
-    labels_N = images.labels_N.cpu()
-
-    def sample_rows(rows_N: Tensor) -> tuple[Tensor, Tensor]:
-        rows_N = sample_evenly(rows_N, MOST_FITTED)
-        views_NVF = features.select(rows_N)
-        return views_NVF.flatten(0, 1), labels_N[rows_N].repeat_interleave(views_NVF.shape[1])
-
-    x_NF, y_N = sample_rows(train_N)
-    # A linear head's logits for the mean of the views are the mean of their logits
-    x_val_NF = features.select(held_out_N).mean(1)
-    y_val_N = labels_N[held_out_N]
-    mean_F, std_F = _compute_scale(x_NF)
-    x_NF = (x_NF - mean_F) / std_F
-    x_val_NF = (x_val_NF - mean_F) / std_F
-    head = nn.Linear(x_NF.shape[1], images.info.num_classes)
-    nn.init.zeros_(head.weight)
-    nn.init.zeros_(head.bias)
-    least = float("inf")
-    best = head.state_dict()
-    chosen = _STRENGTHS[0]
-    rows = _project_rows(x_NF, head.out_features)
-    for strength in _STRENGTHS:
-        _fit_regression(head, rows, y_N, strength=strength)
-        with torch.no_grad():
-            loss = float(F.cross_entropy(head(x_val_NF), y_val_N))
-        if not loss < least:
-            break
-        least = loss
-        chosen = strength
-        best = {name: w.clone() for name, w in head.state_dict().items()}
-    if fits_N is not None:
-        head.load_state_dict(best)
-        x_NF, y_N = sample_rows(fits_N)
-        rows = _project_rows((x_NF - mean_F) / std_F, head.out_features)
-        _fit_regression(head, rows, y_N, strength=chosen)
-        best = head.state_dict()
-    weight_KF = best["weight"].detach() / std_F
-    return weight_KF, best["bias"].detach() - weight_KF @ mean_F
-
-
-def regress_head(
-    head: nn.Linear,
-    features: Features,
-    images: ImageSet,
-    settings: ClassifierSettings,
-    loss: Loss,
-) -> float:
-    """Go on with the regression of `head` to the training images; the mean of `loss` in the end.
-
-    As `fit_head`, of all crops too, with the L2 penalty `weight_decay`. Without `flip` no mirror
-    image is fitted.
-    """
-    rows_N = sample_evenly(images.splits["train"], MOST_FITTED)
-    views = None if settings.flip else 1
-    views_NVF = features.select(rows_N, views=views, crops=True).to(head.weight)
-    x_NF = views_NVF.flatten(0, 1)
-    labels_N = images.labels_N.cpu()[rows_N].repeat_interleave(views_NVF.shape[1]).to(x_NF.device)
-    mean_F, std_F = _compute_scale(x_NF)
-    with torch.no_grad():
-        head.bias.add_(head.weight @ mean_F)
-        head.weight.mul_(std_F)
-        x_NF.sub_(mean_F).div_(std_F)  # a copy, and the largest tensor of the trial
-    rows = _project_rows(x_NF, head.out_features)
-    _fit_regression(head, rows, labels_N, strength=settings.weight_decay, loss=loss)
-    with torch.no_grad():
-        mean_loss = float(loss(head(x_NF), labels_N)) / len(x_NF)
-        head.weight.div_(std_F)
-        head.bias.sub_(head.weight @ mean_F)
-    return mean_loss
-
-
-def _compute_scale(x_NF: Tensor) -> tuple[Tensor, Tensor]:
-    """(mean_F, std_F) that scale these features."""
-    std_F = x_NF.std(0)
-    least_std = _LEAST_STD * std_F.mean()
-    return x_NF.mean(0), std_F.clamp_min(least_std if least_std > 0 else 1.0)
-
-
-class _Rows(NamedTuple):
-    """Features to fit, x_NF, or of fewer rows than features their coordinates in `basis_FN`.
-
-    The rows span a space that holds the best weights of an L2 penalty: by the representer theorem
-    (Kimeldorf & Wahba 1971) the fit within it is that of all features.
-    """
-
-    x_NF: Tensor
-    basis_FN: Tensor | None = None
-
-
-def _project_rows(x_NF: Tensor, num_classes: int) -> _Rows:
-    """The rows in the space that they span, where the fit is faster for it."""
-    if len(x_NF) >= min(x_NF.shape[1], _MOST_ROWS_A_CLASS * num_classes):
-        return _Rows(x_NF)
-    with use_single_thread():
-        basis_FN, coordinates_NN = torch.linalg.qr(x_NF.T)
-    return _Rows(coordinates_NN.T, basis_FN)
-
-
-def _fit_regression(
-    head: nn.Linear, rows: _Rows, labels_N: Tensor, *, strength: float, loss: Loss | None = None
-) -> None:
-    """Fit `head` to the rows by L-BFGS, with the L2 penalty `strength`."""
-    x_NF, basis_FN = rows
-    if basis_FN is not None:
-        small = nn.Linear(x_NF.shape[1], head.out_features).to(x_NF)
-        with torch.no_grad():
-            small.weight.copy_(head.weight @ basis_FN)
-            small.bias.copy_(head.bias)
-        _fit_regression(small, _Rows(x_NF), labels_N, strength=strength, loss=loss)
-        with torch.no_grad():
-            head.weight.copy_(small.weight @ basis_FN.T)
-            head.bias.copy_(small.bias)
-        return
-    loss_sum = loss or partial(F.cross_entropy, reduction="sum")
-
-    def compute_loss() -> Tensor:
-        optimizer.zero_grad()
-        penalty = strength / 2 * head.weight.square().sum()
-        total: Tensor = loss_sum(head(x_NF), labels_N) / len(x_NF) + penalty
-        total.backward()
-        return total
-
-    with bypass_compiler(), use_single_thread():
-        optimizer = torch.optim.LBFGS(
-            head.parameters(), max_iter=_STEPS, line_search_fn="strong_wolfe"
-        )
-        optimizer.step(compute_loss)

@@ -29,11 +29,10 @@ from tuner.errors import UsageError
 from tuner.experiment.results.split_details import LEARNING_CURVE
 from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.trial.torch_compat import bypass_compiler
-from tuner.vision import transfer
 from tuner.vision.averages import WeightAverage
 from tuner.vision.batches import Batcher, load_image_set, split_for_trial
 from tuner.vision.blueprint import build_blueprint
-from tuner.vision.catalog import LATENCY, METRICS, REFIT_METRICS, list_image_names, wait_for_copy
+from tuner.vision.catalog import list_image_names, wait_for_copy
 from tuner.vision.collectives import Ranks
 from tuner.vision.datasets._dataset import DATA, check_same, encode_info
 from tuner.vision.epochs import compute_seed, iterate_shards, seed_generators
@@ -44,21 +43,20 @@ from tuner.vision.evaluation import (
     list_mistakes,
     measure_latency_ms,
 )
-from tuner.vision.features import (
-    FeatureBatcher,
-    Features,
-    Head,
-    fit_head,
-    load_features,
-    regress_head,
-)
+from tuner.vision.feature_heads import FeatureBatcher, Head, fit_head, regress_head
+from tuner.vision.features import Features, load_features
+from tuner.vision.freezing import freeze, match_parameters
 from tuner.vision.learning_curve import compute_learning_curve
 from tuner.vision.loss import Measured, build_training_loss
+from tuner.vision.metrics import LATENCY, METRICS, REFIT_METRICS
 from tuner.vision.new_model import create_model
 from tuner.vision.optimizer import LRSchedule, build_optimizer
+from tuner.vision.pixel_stats import replace_pixel_stats
 from tuner.vision.precision import choose_dtype, choose_precision, read_precision
 from tuner.vision.replica import Replica, Setup
 from tuner.vision.settings import build_trial_settings
+from tuner.vision.transfer import BACKBONE, begin
+from tuner.vision.weight_files import compute_backbone_digest
 from tuner.wording import summarize_names
 
 if TYPE_CHECKING:
@@ -114,7 +112,7 @@ class ImageClassifier:
         split = self._split
         device = self._device
         images = load_image_set(settings.data, self._device)
-        data = replace(images, info=transfer.replace_pixel_stats(images.info, settings))
+        data = replace(images, info=replace_pixel_stats(images.info, settings))
         self._data = split_for_trial(data, of_all, fold=fold)
         # Its validation split chooses the initial head
         searching = of_all.model_copy(update={"train_on": "train"})
@@ -139,8 +137,8 @@ class ImageClassifier:
             )
         self._parameters = sum(parameter.numel() for parameter in complete.parameters())
         self._model = model = self._ranks.sync_norms(model)
-        self._frozen = transfer.match_parameters(self._model, settings.freeze)
-        transfer.freeze(self._model, self._frozen)
+        self._frozen = match_parameters(self._model, settings.freeze)
+        freeze(self._model, self._frozen)
         self._loss = build_training_loss(settings, self._data, self._device)
         setup = Setup(model, settings, self._ranks, self._batcher, self._loss, self._precision)
         self._part: Replica | Stage
@@ -161,8 +159,8 @@ class ImageClassifier:
     def _build_head(self) -> nn.Module:
         """The head alone, and `_batcher` of features in place of images."""
         features = self._load_features()
-        digest = transfer.compute_backbone_digest(self._settings, self._plan.info)
-        self._backbone = {transfer.BACKBONE: digest}
+        digest = compute_backbone_digest(self._settings, self._plan.info)
+        self._backbone = {BACKBONE: digest}
         self._batcher = FeatureBatcher(features, self._data, **self._batching)
         with seed_generators(self._settings.seed):
             head = Head(features.head, features.views_NVF.shape[2], self._plan.num_classes)
@@ -175,7 +173,7 @@ class ImageClassifier:
         """Give the model its initial weights, before its first step."""
         settings = self._settings
         if settings.train_layers == "all":
-            print(transfer.begin(self._model, settings, self._plan.info))
+            print(begin(self._model, settings, self._plan.info))
         if settings.fit_head:
             features = self._load_features()
             splits = self._searched_on.splits
@@ -377,7 +375,7 @@ class ImageClassifier:
         epoch = self._batcher.plan_epoch(self._epoch, seed=settings.seed)
         until = settings.unfreeze_epoch
         still_frozen = until is None or self._epoch < until
-        transfer.freeze(self._model, self._frozen if still_frozen else ())
+        freeze(self._model, self._frozen if still_frozen else ())
         self._part.train(self._optimizer)
         lr = 0.0
         # Summed on the device: to read it at every batch would wait for the device every time

@@ -19,7 +19,14 @@ from tuner.spec.space.parsing import parse_domain
 from tuner.spec.space.spaces import has_value
 from tuner.vision import catalog
 from tuner.vision.datasets._dataset import DatasetInfo
-from tuner.vision.settings import ClassifierSettings, find_weight_stats
+from tuner.vision.model_catalog import (
+    MODELS,
+    find_model_info,
+    has_weights,
+    is_own_network,
+)
+from tuner.vision.pixel_stats import find_weight_stats
+from tuner.vision.settings import ClassifierSettings
 from tuner.vision.sources._decoded import CONSTANT
 from tuner.vision.weights import (
     find_timm_files,
@@ -63,7 +70,7 @@ _TIMMS = {  # timm's names of networks that torchvision names otherwise
 }
 _PACKAGED = "efficientnet_lite0"  # the network whose weights come in a package
 _SIDE_BY_SIDE = "efficientnet_lites"  # it and larger ones, whose weights come in packages, too
-_SMALL_NETWORKS = {name for name, info in catalog.MODELS.items() if not info.has_pretrained}
+_SMALL_NETWORKS = {name for name, info in MODELS.items() if not info.has_pretrained}
 _TUNED_SIZE = {"cpu": 128, "gpu": 224}  # px
 # Heads on a CPU. The largest of these sizes, in px, whose features take no more than a part of the
 # time; then larger networks beside it and random crops of each image, as far as larger parts allow
@@ -153,7 +160,7 @@ def suggest_weights(info: DatasetInfo, settings: ClassifierSettings) -> str | No
     """How to get pretrained weights, for photos that train without any on this machine."""
     weights = find_weights(_PACKAGED)
     is_small = info.image_size <= _SMALL
-    if is_small or settings.begins_with_weights or catalog.is_own_network(settings.model):
+    if is_small or settings.begins_with_weights or is_own_network(settings.model):
         return None
     if choose_pretrained_model("cpu"):
         return None
@@ -187,9 +194,9 @@ def choose_pretrained_model(device: str, images: int = 0) -> str | None:
     for name in _BEST["cpu, many" if device == "cpu" and images >= _MANY else device]:
         variants = [each for each in cached if each.partition(".")[0] == _TIMMS.get(name, name)]
         for model in (f"torchvision:{name}", *(f"timm:{each}" for each in variants)):
-            if catalog.has_weights(model):
+            if has_weights(model):
                 return model
-    return _PACKAGED if catalog.has_weights(_PACKAGED) else None
+    return _PACKAGED if has_weights(_PACKAGED) else None
 
 
 def build_default_experiment(
@@ -235,7 +242,7 @@ def build_default_experiment(
             heads = _HeadPlan(start["image_size"])
             if is_packaged and not gpus:
                 time_s = float(budget_s) if isinstance(budget_s, int | float) else _BUDGET_S
-                has_wider = not network and catalog.has_weights(_SIDE_BY_SIDE)
+                has_wider = not network and has_weights(_SIDE_BY_SIDE)
                 heads = _choose_head_plan(
                     info, time_s, training.get("image_size"), has_wider=has_wider
                 )
@@ -397,7 +404,7 @@ def _build_head_search(model: object, plan: _HeadPlan) -> _Search:
         first, upright, *others = ({**point, "crops_per_image": 0} for point in points)
         cropped = ({**point, "crops_per_image": plan.crops} for point in (first, *others))
         points = [first, upright, *cropped]
-    if "levels" in catalog.find_model_info(str(model)).defaults:
+    if "levels" in find_model_info(str(model)).defaults:
         space["levels"] = "choice([True, False])"
         points = [{**point, "levels": True} for point in points]
         points.append({**points[0], "levels": False})
@@ -461,7 +468,7 @@ def _choose_start_settings(
     if training.get("pretrained") is False or info.image_size <= _SMALL:
         return None
     models = models or [choose_pretrained_model(device, info.train)]
-    are_here = all(isinstance(model, str) and catalog.has_weights(model) for model in models)
+    are_here = all(isinstance(model, str) and has_weights(model) for model in models)
     if not (training.get("pretrained") or are_here):
         return None
     return {"model": models[0], "pretrained": True, "image_size": size, **recipe}

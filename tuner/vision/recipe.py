@@ -10,9 +10,8 @@ from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt, P
 
 from tuner.spec.plain_values import is_number
 from tuner.spec.settings import Settings, bad_value, parse_names
+from tuner.vision.metrics import OPTIONAL_METRICS
 
-# Each is reported, of both splits, where the setting `metrics` names it
-OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
 STEPS = (1 / 2, 3 / 4)  # of the epochs: where the rate steps down by default, as in He et al. 2016
 STEP_FACTOR = 0.1
 MUON_LR = 0.02

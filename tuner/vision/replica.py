@@ -21,15 +21,15 @@ from torch.optim import Optimizer
 from tuner.trial.state import copy_to_host
 from tuner.trial.torch_compat import Compiled
 from tuner.vision.batches import Batcher
-from tuner.vision.catalog import find_model_info
 from tuner.vision.collectives import Ranks
 from tuner.vision.epochs import Epoch, Shard, split_shard
+from tuner.vision.freezing import freeze_norm_statistics
 from tuner.vision.loss import CrossEntropy
 from tuner.vision.micro_batch import MicroBatch
-from tuner.vision.norms import exclude_images, freeze_statistics, list_shared_norms
+from tuner.vision.model_catalog import find_model_info
 from tuner.vision.precision import Precision
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.transfer import freeze_norm_statistics
+from tuner.vision.shared_norms import exclude_images, freeze_statistics, list_shared_norms
 
 OVERLAPPING = ("cuda",)  # devices whose ranks exchange gradients while they still compute
 FOUND_ANEW = ("cuda",)  # devices where a resumed trial begins with the complete batch again

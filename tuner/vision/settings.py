@@ -23,11 +23,10 @@ from tuner.errors import Fault, SpecError
 from tuner.spec.settings import FaultsError, Settings, bad_value, parse, parse_texts
 from tuner.spec.space.spaces import merge_config
 from tuner.vision import catalog, recipe
-from tuner.vision.catalog import MODELS, find_model_info
 from tuner.vision.datasets._dataset import DatasetInfo
-from tuner.vision.models._model import Arguments, PixelStats
+from tuner.vision.model_catalog import MODELS, find_model_info
+from tuner.vision.models._model import Arguments
 from tuner.vision.recipe import BelowOne, UpToOne
-from tuner.vision.weights import read_exported_stats
 
 _SUBJECT = "the image classifier"
 AtLeastOne = Annotated[int, Field(ge=1)]
@@ -242,19 +241,6 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     @property
     def begins_with_weights(self) -> bool:
         return self.pretrained or self.start_from is not None
-
-
-def find_weight_stats(settings: ClassifierSettings) -> PixelStats | None:
-    """The mean and std that the initial weights were trained with, or None if they are unknown.
-
-    An export says them. Of another file they are taken to be those of the network's own weights.
-    """
-    if not settings.begins_with_weights:
-        return None
-    if stats := read_exported_stats(settings.start_from):
-        return stats
-    known = find_model_info(settings.model).pixel_stats
-    return known() if known else None
 
 
 def resolve_model_settings(settings: ClassifierSettings) -> dict[str, Any]:

@@ -1,115 +1,38 @@
-"""Transfer learning: weights of an earlier training, a new head, frozen layers."""
+"""Transfer learning: a network that begins with the weights of an earlier training."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from fnmatch import fnmatchcase
-from functools import lru_cache
+from collections.abc import Mapping
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tuner.errors import CheckpointError, Fault, SpecError, translate_error
-from tuner.experiment.files import compute_sha256
-from tuner.trial.checkpoints import load_state
-from tuner.trial.failures import format_error, is_out_of_memory
+from tuner.errors import CheckpointError, Fault, SpecError
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.catalog import MODELS, find_model_info, find_pretrained_files
-from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.epochs import seed_generators
+from tuner.vision.freezing import match_parameters
+from tuner.vision.model_catalog import MODELS, find_model_info
 from tuner.vision.models._foreign import NETWORKS
-from tuner.vision.models._model import IMAGENET, ModelInfo, PixelStats
-from tuner.vision.norms import BATCH_NORMS
-from tuner.vision.settings import (
-    ClassifierSettings,
-    GivenStats,
-    build_settings_error,
-    find_weight_stats,
+from tuner.vision.models._model import ModelInfo
+from tuner.vision.network_head import check_head, find_head
+from tuner.vision.settings import ClassifierSettings, build_settings_error
+from tuner.vision.weight_files import (
+    choose_weights_key,
+    compute_backbone_digest,
+    describe_source,
+    find_recorded_digest,
+    find_weight_files,
+    load_weights,
 )
-from tuner.vision.weights import EXPORTED
 from tuner.wording import format_amount, summarize_names
 
 BACKBONE = "backbone_sha256"  # the key in the state of a head that trained alone
 
-_INNER = ("model", "state_dict")  # the keys under which trainers save the weights
 _COUNT = "num_batches_tracked"  # of BatchNorm; older files lack it, and it has no effect
 _DIGITS = 8  # of a SHA-256 that a message shows
-_TRIED = 2  # images on which a head is tried
 _MOST_UNUSED = 0.1  # of the tensors in a file; auxiliary heads are fewer
-
-
-def load_weights(path: Path | str) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, an export, or a state dict. Raises CheckpointError."""
-    path = Path(path).expanduser()
-    if path.is_dir():
-        path = path / EXPORTED
-    if not path.is_file():
-        raise CheckpointError(f"start_from {path} is no file")
-    state: Mapping[str, object]
-    if path.suffix == ".safetensors":
-        state = load_safetensors(path, f"start_from {path}")
-    else:
-        state = load_state(path, None, what="start_from")
-    for key in _INNER:
-        inner = state.get(key)
-        if isinstance(inner, Mapping):
-            state = inner
-    weights = {name: value for name, value in state.items() if isinstance(value, Tensor)}
-    if not weights:
-        raise CheckpointError(f"start_from {path} holds no tensors by name")
-    return weights
-
-
-def describe_source(settings: ClassifierSettings, info: ModelInfo) -> str | None:
-    """The file or folder of the initial weights, or None. Raises CheckpointError.
-
-    Of a library's files, it is the one whose SHA-256 `settings` record. A network with parts has
-    several, which are named one after the other.
-    """
-    return ", ".join(map(str, _find_files(settings, info))) or None
-
-
-def _find_files(settings: ClassifierSettings, info: ModelInfo) -> list[Path]:
-    """The files of the initial weights, one for each part of the network."""
-    if settings.pretrained and (
-        files := find_pretrained_files(info, find_recorded_digest(settings))
-    ):
-        return files
-    return [] if settings.start_from is None else [Path(settings.start_from).expanduser()]
-
-
-def find_recorded_digest(settings: ClassifierSettings) -> str | None:
-    """The SHA-256 of the initial weights when the search began, if it is recorded."""
-    return settings.weights_sha256.get(choose_weights_key(settings))
-
-
-def choose_weights_key(settings: ClassifierSettings) -> str:
-    """The key of the initial weights in `weights_sha256`."""
-    return settings.model if settings.pretrained else str(settings.start_from)
-
-
-def replace_pixel_stats(data: DatasetInfo, settings: ClassifierSettings) -> DatasetInfo:
-    """`data` with the mean and std by which `settings` normalise its pixels.
-
-    Those of colour images are averaged for grey ones. Other channels, and weights of which nothing
-    is known, leave the data's own.
-    """
-    stats: PixelStats | None = None
-    if isinstance(settings.pixel_stats, GivenStats):
-        stats = settings.pixel_stats.mean, settings.pixel_stats.std
-    elif settings.pixel_stats == "imagenet":
-        stats = IMAGENET
-    elif settings.pixel_stats == "auto":
-        stats = find_weight_stats(settings)
-    if stats is None:
-        return data
-    mean, std = ((sum(s) / len(s),) if data.channels == 1 else s for s in stats)
-    return replace(data, mean=mean, std=std) if len(mean) == data.channels else data
 
 
 def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> str | None:
@@ -129,7 +52,7 @@ def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> st
         )
     parts = info.parts if settings.pretrained and info.parts else ("",)
     weights: dict[str, Tensor] = {}
-    for part, file in zip(parts, _find_files(settings, info), strict=True):
+    for part, file in zip(parts, find_weight_files(settings, info), strict=True):
         network = model.get_submodule(part)
         own = remove_prefix(load_weights(file), network, source=str(file))
         if settings.pretrained:
@@ -279,95 +202,6 @@ def convert_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[st
     return dict(weights)
 
 
-def find_head(model: nn.Module) -> str:
-    """The name of the layer that holds the last parameter."""
-    return [name for name, _ in model.named_parameters()][-1].rpartition(".")[0]
-
-
-def check_head(model: nn.Module, plan: Blueprint) -> None:
-    """Raise SpecError unless the logits of `model` are what its head returns.
-
-    A head that trains on features takes the place of that layer alone, so nothing may come after
-    it, and it must be called once. Puts `model` into evaluation mode and tries it on random images.
-    """
-    name = find_head(model)
-    head = model.get_submodule(name)
-    if not isinstance(head, nn.Linear) or head.bias is None:
-        rule = f"needs a network whose last layer is linear with a bias, and {plan.name} has {name}"
-        raise build_settings_error(Fault("train_layers", rule))
-    outputs: list[Tensor] = []
-    shape_NCHW = (_TRIED, plan.in_channels, plan.image_size, plan.image_size)
-    x_NCHW = torch.randn(shape_NCHW, generator=torch.Generator().manual_seed(0)).to(head.weight)
-    hook = head.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
-    try:
-        with torch.no_grad(), seed_generators(0, head.weight.device), hook:
-            logits = model.eval()(x_NCHW)
-    except Exception as error:  # a custom network may raise any type
-        if is_out_of_memory(error):
-            raise
-        rule = f"cannot take images of {plan.shape} ({format_error(error)})"
-        raise plan.build_error(rule) from error
-    if len(outputs) != 1 or not torch.equal(outputs[0], logits):
-        rule = (
-            f"needs a network that returns the output of its last layer, and {plan.name} returns "
-            f"something else than that of {name!r}: register the layer of the logits last, or "
-            "train all layers"
-        )
-        raise build_settings_error(Fault("train_layers", rule))
-
-
-def match_parameters(model: nn.Module, patterns: Sequence[str]) -> frozenset[str]:
-    """The names of the parameters that any of the shell-style `patterns` matches.
-
-    A pattern that names a layer means all of its parameters. Raises SpecError for a pattern that
-    matches nothing, and if no parameter is left to train.
-    """
-    names = [name for name, _ in model.named_parameters()]
-    matched = {
-        p: {n for n in names if fnmatchcase(n, p) or n.startswith(p + ".")} for p in patterns
-    }
-    layers = tuple(dict.fromkeys(name.split(".")[0] for name in names))
-    faults = [
-        Fault("freeze", "matches no parameter", pattern, layers)
-        for pattern in patterns
-        if not matched[pattern]
-    ]
-    frozen = frozenset[str]().union(*matched.values())
-    if len(frozen) == len(names):
-        faults.append(Fault("freeze", "leaves nothing to train", ", ".join(patterns)))
-    if faults:
-        raise build_settings_error(*faults)
-    return frozen
-
-
-def freeze(model: nn.Module, frozen: Collection[str]) -> None:
-    """Let all parameters of `model` train but the `frozen`."""
-    for name, parameter in model.named_parameters():
-        trains = name not in frozen
-        parameter.requires_grad_(trains)
-        if not trains:
-            parameter.grad = None
-
-
-def freeze_norm_statistics(model: nn.Module) -> None:
-    """Put BatchNorm layers that are frozen in evaluation mode, so that their statistics stay."""
-    for module in model.modules():
-        if isinstance(module, BATCH_NORMS):
-            own = list(module.parameters(recurse=False))
-            if own and not any(parameter.requires_grad for parameter in own):
-                module.eval()
-
-
-def load_safetensors(path: Path, what: str) -> dict[str, Tensor]:
-    """The tensors by name in a safetensors file; CheckpointError, with `what`, if it is damaged."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    damaged = (SafetensorError, OSError, RuntimeError, ValueError, KeyError)
-    with translate_error(CheckpointError, f"{what} cannot be loaded", of=damaged):
-        return dict(load_file(path))
-
-
 def add_backbone(
     state: dict[str, Any], settings: ClassifierSettings, plan: Blueprint
 ) -> dict[str, Any]:
@@ -381,27 +215,3 @@ def add_backbone(
         raise CheckpointError(f"{source} are not the weights that this head was trained on")
     model = build_initial_network(settings, plan)
     return {**state, "model": {**model.state_dict(), **state["model"]}}
-
-
-def compute_backbone_digest(settings: ClassifierSettings, info: ModelInfo) -> str:
-    """The sha256 of the file of the initial weights, or of the digests of several files.
-
-    Raises CheckpointError if one is missing.
-    """
-    digests = [_compute_digest(file) for file in _find_files(settings, info)]
-    assert digests  # as the settings' faults have it
-    if len(digests) == 1:
-        return digests[0]
-    return hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
-def _compute_digest(path: Path) -> str:
-    path = (path / EXPORTED if path.is_dir() else path).resolve()  # caches hold links
-    with translate_error(CheckpointError, f"start_from {path} cannot be read", of=OSError):
-        stat = path.stat()
-    return _hash_file(path, stat.st_mtime_ns, stat.st_size)
-
-
-@lru_cache(maxsize=8)
-def _hash_file(path: Path, _changed: int, _size: int) -> str:
-    return compute_sha256(path)

@@ -14,7 +14,7 @@ from tuner.errors import UsageError
 from tuner.experiment.remote.lease import acquire_lease
 from tuner.service.queue import entries
 from tuner.service.queue.entries import Entry, Queue, build_entry
-from tuner.spec.code import ByValue
+from tuner.spec.by_value import ByValue
 from tuner.spec.experiment import build_spec
 
 SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 2}

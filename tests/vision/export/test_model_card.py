@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 import tuner
 from tuner.vision.export.model_card import render_card
 from tuner.vision.export.read import ExportConfig
-from tuner.vision.sources._images import crop_square
+from tuner.vision.sources._pixels import crop_square
 
 PIXELS = {"channels": 3, "size": 32, "resize": {"mode": "RGB"}}
 CONFIG = {

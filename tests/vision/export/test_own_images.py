@@ -15,7 +15,7 @@ import tuner
 from tuner.errors import CheckpointError, DataError, UsageError
 from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.read import load_model, read_export
-from tuner.vision.sources._images import crop_square
+from tuner.vision.sources._pixels import crop_square
 
 
 @pytest.fixture

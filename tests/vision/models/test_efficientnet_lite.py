@@ -12,12 +12,15 @@ from synthetic import read_document
 
 from tuner.vision.batches import build_normaliser
 from tuner.vision.blueprint import build_blueprint
-from tuner.vision.catalog import find_model_info, load_dataset_info
+from tuner.vision.catalog import load_dataset_info
 from tuner.vision.export.predict import predict
 from tuner.vision.export.read import read_export
+from tuner.vision.model_catalog import find_model_info
+from tuner.vision.network_head import find_head
 from tuner.vision.optimizer import count_layer_depths
 from tuner.vision.settings import ClassifierSettings, check_settings
-from tuner.vision.transfer import build_initial_network, find_head, load_weights
+from tuner.vision.transfer import build_initial_network
+from tuner.vision.weight_files import load_weights
 from tuner.vision.weights import find_weights
 
 SIZES = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}

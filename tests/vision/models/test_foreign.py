@@ -10,8 +10,8 @@ from torch import nn
 
 from tuner.errors import CheckpointError
 from tuner.spec.settings import FaultsError
-from tuner.vision.catalog import find_model_info
 from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.model_catalog import find_model_info
 from tuner.vision.models import _foreign
 from tuner.vision.models._foreign import NETWORKS
 from tuner.vision.models._torchvisions import build_network

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.catalog import MODELS
+from tuner.vision.model_catalog import MODELS
 from tuner.vision.pipeline import list_layers
 
 LAYERED = tuple(name for name, info in MODELS.items() if info.layers > 1)

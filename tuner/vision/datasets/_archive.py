@@ -3,98 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.errors import DataError, describe_error, translate_error
 from tuner.experiment.files import replace_file
-from tuner.streams import create_console
+from tuner.vision.progress import build_progress_bar
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from rich.progress import Progress
 
 CHUNK_BYTES = 4 << 20
 TIMEOUT_S = 30.0
-_LINE_EVERY_S = 4.0  # where there is no terminal for a bar
-
-
-def ensure_folder(path: Path, make: Callable[[Path], object], *, what: str | None = None) -> None:
-    """Let `make` fill a new folder that becomes `path`, unless that is there already.
-
-    One of all processes that share its parent makes it, and the others wait. It appears only when
-    it is complete. what: the folder in words, for those who wait. Raises what `make` raises, and
-    OSError.
-    """
-    if path.is_dir():
-        return
-    from filelock import FileLock, Timeout
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path.parent / f".{path.name}.lock")
-    try:
-        locked = lock.acquire(blocking=False)
-    except Timeout:
-        text = f"waiting for another process to make {what or path}"
-        print(text, file=sys.stderr, flush=True)
-        locked = lock.acquire()
-    with locked:
-        if path.is_dir():
-            return
-        with create_partial_folder(path.parent) as partial:
-            make(partial)
-            partial.chmod(0o755)  # mkdtemp's 0700 would shut out the others of a shared folder
-            partial.rename(path)
-
-
-@contextmanager
-def create_partial_folder(parent: Path) -> Iterator[Path]:
-    """A new folder in `parent`, removed at the end if it is still there."""
-    partial = Path(tempfile.mkdtemp(dir=parent, prefix=".partial-"))
-    try:
-        yield partial
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def build_progress_bar() -> Progress:
-    """A progress bar on stderr, hidden unless that is a terminal."""
-    from rich.progress import Progress
-
-    console = create_console(sys.stderr)
-    columns = Progress.get_default_columns()
-    return Progress(*columns, console=console, disable=not console.is_terminal)
-
-
-@contextmanager
-def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Shows on stderr how much is done: a bar in a terminal, else lines as "WHAT: 640 of 1,970".
-
-    Calling the result advances it.
-    """
-    done = 0
-    shown = time.monotonic()
-    with build_progress_bar() as bar:
-        task = bar.add_task(what, total=total)
-
-        def advance(count: int) -> None:
-            nonlocal done, shown
-            done += count
-            bar.advance(task, count)
-            now = time.monotonic()
-            if bar.disable and now - shown >= _LINE_EVERY_S:
-                shown = now
-                print(f"{what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
-
-        yield advance
 
 
 def download_chunks(url: str, name: str) -> Iterator[bytes]:

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import DataError, translate_error
-from tuner.vision.datasets._archive import Archive, ensure_folder
+from tuner.vision.datasets._archive import Archive
 from tuner.vision.datasets._dataset import (
     DatasetInfo,
     ImageArrays,
     resolve_data_folder,
     sample_stratified,
 )
+from tuner.vision.shared_folders import ensure_folder
 
 ARCHIVE = "cifar-10-binary.tar.gz"
 EXTRACTED = "cifar-10-batches-bin"

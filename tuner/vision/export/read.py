@@ -26,8 +26,8 @@ from tuner.spec.settings import Settings, parse
 from tuner.spec.space.spaces import merge_config
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.sources._images import DEEPEST
-from tuner.vision.transfer import load_safetensors
+from tuner.vision.sources._pixels import DEEPEST
+from tuner.vision.weight_files import load_safetensors
 from tuner.vision.weights import CONFIG, EXPORTED
 from tuner.wording import find_program
 
@@ -268,7 +268,7 @@ class Export:
         """pixels_HWC of an image file as in training. Raises what Pillow raises, and ValueError."""
         from PIL import Image
 
-        from tuner.vision.sources._images import count_bits, crop_square
+        from tuner.vision.sources._pixels import count_bits, crop_square
 
         plan, given = self.require_input()
         with Image.open(image) as opened:

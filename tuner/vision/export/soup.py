@@ -26,7 +26,6 @@ from tuner.experiment.results.selection import find_best_checkpoint
 from tuner.spec.sections import Objective
 from tuner.trial.gpus import take
 from tuner.vision.batches import load_image_set, sample_evenly, split_for_trial
-from tuner.vision.catalog import LATENCY
 from tuner.vision.datasets._dataset import check_same
 from tuner.vision.ensemble import (
     average_weights,
@@ -36,10 +35,11 @@ from tuner.vision.ensemble import (
 )
 from tuner.vision.evaluation import Predictor, prepare_device
 from tuner.vision.export import interchange
-from tuner.vision.export.predict import MOST_CALIBRATED, fit_calibration
+from tuner.vision.export.calibration import MOST_CALIBRATED, fit_calibration
 from tuner.vision.export.read import Combined, ImageInput, Member
 from tuner.vision.export.write import TrialModel, check_target, export_model, write_export
 from tuner.vision.loss import measure_logits
+from tuner.vision.metrics import LATENCY
 
 COSTS = ("parameters", LATENCY)  # metrics that add up where models compute together
 

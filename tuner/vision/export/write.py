@@ -33,14 +33,14 @@ from tuner.trial.context import add_trial_seed
 from tuner.vision.batches import sample_evenly
 from tuner.vision.blueprint import build_blueprint
 from tuner.vision.catalog import DATASETS, is_shipped, shorten_name
-from tuner.vision.datasets._archive import create_partial_folder
 from tuner.vision.datasets._dataset import DatasetInfo, read_info
 from tuner.vision.evaluation import Predictor, prepare_device
 from tuner.vision.export import interchange, read
+from tuner.vision.export.calibration import MOST_CALIBRATED, fit_calibration, load_local_images
 from tuner.vision.export.model_card import render_card
-from tuner.vision.export.predict import MOST_CALIBRATED, fit_calibration, load_local_images
 from tuner.vision.loss import CrossEntropy
 from tuner.vision.settings import ClassifierSettings, validate_settings
+from tuner.vision.shared_folders import create_partial_folder
 from tuner.vision.transfer import add_backbone
 from tuner.vision.weights import CONFIG, EXPORTED
 

@@ -25,23 +25,12 @@ from tuner.errors import DataError, UnreadableImagesError, describe_error, trans
 from tuner.experiment.files import read_json
 from tuner.spec import quotas
 from tuner.spec.settings import FaultsError
-from tuner.vision.datasets._archive import (
-    create_partial_folder,
-    ensure_folder,
-    map_file,
-    show_progress,
-)
+from tuner.vision.datasets._archive import map_file
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
-from tuner.vision.sources._images import (
-    DEEPEST,
-    SPLITS,
-    Images,
-    check_sizes,
-    complete_splits,
-    count_bits,
-    count_images,
-    crop_square,
-)
+from tuner.vision.progress import show_progress
+from tuner.vision.shared_folders import create_partial_folder, ensure_folder
+from tuner.vision.sources._images import SPLITS, Images, check_sizes, complete_splits, count_images
+from tuner.vision.sources._pixels import DEEPEST, count_bits, crop_square
 from tuner.wording import summarize_names
 
 if TYPE_CHECKING:

@@ -28,12 +28,11 @@ from tuner.vision.sources._images import (
     Images,
     Source,
     check_sizes,
-    count_channels,
     count_images,
-    measure_shorter_side,
     parse_split,
     sample_positions,
 )
+from tuner.vision.sources._pixels import count_channels, measure_shorter_side
 
 if TYPE_CHECKING:
     import numpy as np

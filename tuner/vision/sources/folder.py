@@ -31,10 +31,10 @@ from tuner.vision.sources._images import (
     Source,
     check_sizes,
     count_images,
-    measure_shorter_side,
     parse_split,
     sample_positions,
 )
+from tuner.vision.sources._pixels import measure_shorter_side
 from tuner.wording import format_amount, summarize_names
 
 SUFFIXES = (
