@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -246,7 +246,7 @@ def build_normaliser(
 ) -> Callable[[Tensor], Tensor]:
     """Makes x_NCHW = (byte / 255 - mean) / std of each channel, in `dtype`, of rows of bytes."""
     scale_P, shift_P = (
-        each.to(device, dtype) for each in compute_scale_shift(*stats, pixels=size**2)
+        each.to(device, dtype) for each in compute_scale_shift(stats, pixels=size**2)
     )
 
     def normalise(rows_NP: Tensor) -> Tensor:
@@ -258,10 +258,7 @@ def build_normaliser(
     return normalise
 
 
-def compute_scale_shift(
-    mean: Sequence[float], std: Sequence[float], *, pixels: int
-) -> tuple[Tensor, Tensor]:
+def compute_scale_shift(stats: PixelStats, *, pixels: int) -> tuple[Tensor, Tensor]:
     """(scale_P, shift_P), in float64, that take bytes to (byte / 255 - mean) / std."""
-    mean_C = torch.tensor(mean, dtype=torch.float64)
-    std_C = torch.tensor(std, dtype=torch.float64)
+    mean_C, std_C = torch.tensor(stats, dtype=torch.float64)
     return (1 / (255 * std_C)).repeat(pixels), (-mean_C / std_C).repeat(pixels)

@@ -73,7 +73,7 @@ class Ranks:
 
     def find_smallest(self, value: int) -> int:
         """The smallest `value` of any rank. Every rank waits for all of them."""
-        return int(self.reduce([value], dist.ReduceOp.MIN)[0]) if self.several else value
+        return int(self.reduce([value], dist.ReduceOp.MIN)[0])
 
     @torch.no_grad()
     def broadcast(self, tensors: Iterable[Tensor]) -> None:

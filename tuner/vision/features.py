@@ -121,6 +121,14 @@ class _Frozen(NamedTuple):
     precision: Precision
     device: torch.device
 
+    def create_batcher(self, augmentation: Augmentation) -> Batcher:
+        return Batcher(
+            self.images,
+            dtype=choose_dtype(self.settings),
+            augmentation=augmentation,
+            device=self.device,
+        )
+
     def select_part(self, name: str) -> _Frozen:
         """One of the networks that are side by side in this one."""
         settings = self.settings.model_copy(update={"model": name})
@@ -264,13 +272,12 @@ def _compute_features(frozen: _Frozen, kind: str) -> Computed:
 
 def _create_view_loader(frozen: _Frozen) -> Callable[[Tensor], list[Tensor]]:
     """Makes the views, each an x_NCHW, of some rows: the images, and their mirror images."""
-    settings, _, images, _, device = frozen
-    plain = Augmentation()
-    batcher = Batcher(images, dtype=choose_dtype(settings), augmentation=plain, device=device)
+    views = _count_views(frozen.settings)
+    batcher = frozen.create_batcher(Augmentation())
 
     def load_views(some_N: Tensor) -> list[Tensor]:
         x_NCHW, _ = batcher.build_batch(some_N)
-        return [x_NCHW, x_NCHW.flip(3)][: _count_views(settings)]
+        return [x_NCHW, x_NCHW.flip(3)][:views]
 
     return load_views
 
@@ -279,7 +286,7 @@ def _create_crop_loader(frozen: _Frozen, rows_N: Tensor) -> Callable[[Tensor], l
     """Makes random crops, each an x_NCHW, of rows that follow each other; none is mirrored."""
     settings, _, images, _, device = frozen
     crops = Augmentation(crop_scale=settings.crop_scale)
-    batcher = Batcher(images, dtype=choose_dtype(settings), augmentation=crops, device=device)
+    batcher = frozen.create_batcher(crops)
     size = images.info.image_size
 
     def draw_epoch(number: int) -> Epoch:

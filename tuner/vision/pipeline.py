@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 
 from tuner.trial.state import copy_to_host
 from tuner.vision.epochs import Epoch, Shard
-from tuner.vision.replica import Setup, choose_evaluation_batch, list_gradients
+from tuner.vision.replica import Setup, choose_evaluation_batch, list_gradients, list_tensors
 
 PARTS_PER_STAGE = 4  # micro-batches at once: with more, stages idle less, but parts are smaller
 
@@ -70,7 +70,7 @@ class Stage:
         positions = split_costs(costs, stages)[rank]
         part = nn.Sequential(*(layers[position] for position in positions))
         self._layers = _Layers(part.to(self._ranks.device), setup.precision.apply_autocast)
-        self._owned = set(map(id, _list_tensors(self._layers)))
+        self._owned = set(map(id, list_tensors(self._layers)))
         self._schedules: dict[tuple[int, bool], ScheduleGPipe] = {}
         self.micro_batch_size = size // count_micro_batches(size, self._most)
         self.evaluation_batch = choose_evaluation_batch(
@@ -108,7 +108,7 @@ class Stage:
 
     def list_tensors(self) -> list[Tensor]:
         """The parameters and buffers of this rank's stage."""
-        return [tensor for tensor in _list_tensors(self._model) if id(tensor) in self._owned]
+        return [tensor for tensor in list_tensors(self._model) if id(tensor) in self._owned]
 
     def compute_gradient_norm(self) -> Tensor:
         """The norm of the gradients of all stages, as one vector."""
@@ -184,10 +184,6 @@ class _ContiguousBack(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         return gradient.contiguous()
-
-
-def _list_tensors(module: nn.Module) -> list[Any]:
-    return [*module.parameters(), *module.buffers()]
 
 
 def _gather_items(own: dict[Any, Any]) -> dict[Any, Any]:

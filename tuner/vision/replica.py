@@ -141,7 +141,7 @@ class Replica:
         return self._evaluation_micro.compute(rows_N, self._compute_logits)
 
     def list_tensors(self) -> list[Tensor]:
-        return [*self._model.parameters(), *self._model.buffers()]
+        return list_tensors(self._model)
 
     def compute_gradient_norm(self) -> Tensor:
         """The norm of the gradients of all parameters, as one vector."""
@@ -227,6 +227,10 @@ class Replica:
     def _compute_logits(self, rows_N: Tensor) -> Tensor:
         x_NCHW, _ = self._batcher.build_batch(rows_N)
         return self._loss.compute_logits(self._model, x_NCHW)
+
+
+def list_tensors(module: nn.Module) -> list[Tensor]:
+    return [*module.parameters(), *module.buffers()]
 
 
 def list_gradients(parameters: Iterable[Tensor]) -> list[Tensor]:

@@ -107,17 +107,15 @@ def load_initial_weights(
     fitting = {n: w for n, w in weights.items() if n in own and own[n].shape == w.shape}
     new = [name for name in own if name not in fitting]
     head = find_head(model)
-    wrong = _find_misfits(model, weights)
-    if wrong:
+    unused = [name for name in weights if name not in own]
+    rule = ""
+    if wrong := _find_misfits(model, weights):
         names = summarize_names(wrong)
         rule = f"lacks, or has in another shape, what is not the head {head!r}: {names}"
-        fault = Fault("start_from", f"{rule}; {_describe(weights)}", source)
-        raise build_settings_error(fault)
-    unused = [name for name in weights if name not in own]
-    if len(unused) > _MOST_UNUSED * len(weights):
+    elif len(unused) > _MOST_UNUSED * len(weights):
         rule = f"is of another network, as the model does not use {summarize_names(unused)}"
-        fault = Fault("start_from", f"{rule}; {_describe(weights)}", source)
-        raise build_settings_error(fault)
+    if rule:
+        raise build_settings_error(Fault("start_from", f"{rule}; {_describe(weights)}", source))
     model.load_state_dict(fitting, strict=False)
     return new, unused
 

@@ -115,7 +115,7 @@ def _measure_classifier(
     export: Export, plan: Blueprint, pixels: ImageInput, data_dir: str | None
 ) -> tuple[Mapping[str, float], dict[str, Any]]:
     from tuner.vision.batches import build_image_set, load_image_set
-    from tuner.vision.evaluation import Predictor, measure, prepare_device
+    from tuner.vision.evaluation import measure, prepare_device
 
     device = prepare_device()
     config = export.config
@@ -149,10 +149,7 @@ def _measure_classifier(
             raise UsageError(f"{images.info.title} has classes {has}; the model knows {knows}")
         if config.data and config.data.content:
             check_same({"content": config.data.content}, images.info)
-    model = export.load_network(trust_code=True)
-    stats = (pixels.mean, pixels.std)
-    parts = model, plan, settings, device, stats
-    predictor = Predictor(*parts, temperature=export.temperature)
+    predictor = export.build_predictor(settings, device, trust_code=True)
     return measure(predictor, images, metrics=settings.metrics, names=names)
 
 

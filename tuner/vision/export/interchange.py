@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from copy import deepcopy
 from importlib.util import find_spec
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from tuner.errors import ExperimentError, UsageError, describe_error, translate_error
 from tuner.vision.batches import compute_scale_shift
 from tuner.vision.loss import CrossEntropy
+from tuner.vision.models._model import PixelStats
 from tuner.wording import suggest_install
 
 TOLERANCE = 1e-4  # largest absolute difference of an output
@@ -53,20 +54,18 @@ def check_formats(formats: Collection[str]) -> None:
 class FromPixels(nn.Module):
     """probabilities_NK of uint8 images x_NCHW, by `model`, which takes normalised ones.
 
-    mean, std: of each channel, for pixels from 0 to 1. loss: what it averages over, and its
-    temperature.
+    stats: mean and std of each channel, for pixels from 0 to 1. loss: what it averages over, and
+    its temperature.
     """
 
-    def __init__(
-        self, model: nn.Module, mean: Sequence[float], std: Sequence[float], loss: CrossEntropy
-    ) -> None:
+    def __init__(self, model: nn.Module, stats: PixelStats, loss: CrossEntropy) -> None:
         super().__init__()
         self.model = model
         self._loss = loss
         self.scale_C11: Tensor
         self.shift_C11: Tensor
         dtype = next(model.parameters()).dtype
-        scale_C, shift_C = compute_scale_shift(mean, std, pixels=1)
+        scale_C, shift_C = compute_scale_shift(stats, pixels=1)
         self.register_buffer("scale_C11", scale_C.to(dtype)[:, None, None])
         self.register_buffer("shift_C11", shift_C.to(dtype)[:, None, None])
 

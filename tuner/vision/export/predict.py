@@ -82,17 +82,15 @@ def predict_files(
     export: Export, files: Sequence[str], *, top: int | None = None, trust_code: bool = False
 ) -> Iterator[Prediction]:
     """`predict` of an open export, for `find_image_files`."""
-    from tuner.vision.evaluation import Predictor, prepare_device
+    from tuner.vision.evaluation import prepare_device
 
-    plan, given = export.require_input()
+    plan, _ = export.require_input()
     if len(export.config.classes) != plan.num_classes:
         named = len(export.config.classes)
         made = plan.num_classes
         raise UsageError(f"{export.folder}: {CONFIG} names {named} classes of its model's {made}")
     settings = export.parse_settings()
-    model = export.load_network(trust_code=trust_code)
-    parts = model, plan, settings, prepare_device(), (given.mean, given.std)
-    predictor = Predictor(*parts, temperature=export.temperature)
+    predictor = export.build_predictor(settings, prepare_device(), trust_code=trust_code)
     return _predict_batches(export, predictor, files, top)
 
 

@@ -25,6 +25,7 @@ from tuner.spec.sections import Refits
 from tuner.spec.settings import Settings, parse
 from tuner.spec.space.spaces import merge_config
 from tuner.vision.blueprint import Blueprint
+from tuner.vision.models._model import PixelStats
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.sources._pixels import DEEPEST
 from tuner.vision.weight_files import load_safetensors
@@ -33,8 +34,11 @@ from tuner.wording import find_program
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
     from numpy.typing import NDArray
     from torch import Tensor, nn
+
+    from tuner.vision.evaluation import Predictor
 
 METRICS = "metrics.json"
 CARD = "README.md"
@@ -81,6 +85,10 @@ class ImageInput(Settings):
     mean: tuple[float, ...]
     std: tuple[float, ...]
     mirrored: bool = False
+
+    @property
+    def stats(self) -> PixelStats:
+        return self.mean, self.std
 
     def check_bits(self, used: int | None) -> str | None:
         """Why deep images that use these bits have no certain scale, or None.
@@ -249,6 +257,16 @@ class Export:
         with translate_error(CheckpointError, what, of=RuntimeError):
             return plan.build(weights) if len(plans) == 1 else build_ensemble(plans, weights)
 
+    def build_predictor(
+        self, settings: ClassifierSettings, device: torch.device, *, trust_code: bool = False
+    ) -> Predictor:
+        """The network on `device`, as it was measured. Raises as `load_network`."""
+        from tuner.vision.evaluation import Predictor
+
+        plan, given = self.require_input()
+        network = self.load_network(trust_code=trust_code)
+        return Predictor(network, plan, settings, device, given.stats, temperature=self.temperature)
+
     @property
     def temperature(self) -> float:
         """What divides the logits before they become probabilities."""
@@ -347,7 +365,7 @@ def load_image(image: Path | str | IO[bytes], folder: Path | str) -> Tensor:
     with translate_error(DataError, f"{image} cannot be read"):  # Pillow may raise any type
         rows_1P = torch.from_numpy(export.read_pixels(image).reshape(1, -1).copy())
     dtype = getattr(torch, pixels.dtype)
-    normalise = build_normaliser((pixels.mean, pixels.std), size=plan.image_size, dtype=dtype)
+    normalise = build_normaliser(pixels.stats, size=plan.image_size, dtype=dtype)
     return normalise(rows_1P).contiguous()
 
 

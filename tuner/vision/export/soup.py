@@ -246,7 +246,7 @@ class _Combinations:
     ) -> tuple[tuple[Candidate, ...], dict[str, dict[str, Tensor]]]:
         """(single, soup and ensemble; the weights of the latter two)."""
         ids = [model.trial.trial_id for model in self._models]
-        reported = [_read_report(model) for model in self._models]
+        reported = [model.metrics for model in self._models]
         soups: dict[tuple[int, ...], dict[str, float]] = {}
         weights: dict[tuple[int, ...], dict[str, Tensor]] = {}
 
@@ -293,9 +293,8 @@ class _Combinations:
         self, network: nn.Module, *, renew: Collection[str] = ()
     ) -> dict[str, float]:
         images = self._images
-        pixels = self._pixels
         settings = self._settings
-        stats = pixels.mean, pixels.std
+        stats = self._pixels.stats
         predictor = Predictor(network, self._plans[0], settings, self._device, stats)
         if renew:
             predictor.renew_norms(renew, images.rows_NP[images.splits["train"]])
@@ -306,11 +305,6 @@ class _Combinations:
         classes = images.info.num_classes
         measured = measure_logits(logits_NK, labels_N, metrics=settings.metrics, classes=classes)
         return {f"val_{name}": value for name, value in measured.metrics.items()}
-
-
-def _read_report(model: TrialModel) -> dict[str, float]:
-    report = model.trial.find_report(model.checkpoint.epoch)
-    return dict(report.metrics) if report else {}
 
 
 def _sum_costs(reports: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -108,6 +108,12 @@ class TrialModel:
             self.state = add_backbone(self.state, self.settings, self.entries["model"])
 
     @property
+    def metrics(self) -> dict[str, float]:
+        """The report of the checkpoint's epoch; empty without one."""
+        report = self.trial.find_report(self.checkpoint.epoch)
+        return report.metrics if report else {}
+
+    @property
     def origin(self) -> dict[str, Any]:
         """The entries of config.json, also of one of several models, about the trial."""
         return {
@@ -141,9 +147,8 @@ def _calibrate_model(model: TrialModel, export: read.Export) -> read.Calibration
     images = load_local_images(model.settings, model.checkpoint.epoch - 1)
     if images is None or images.info.content != data.content:
         return None
-    stats = pixels.mean, pixels.std
     device = prepare_device(model.results.spec.resources.cpus)
-    predictor = Predictor(network, plan, model.settings, device, stats)
+    predictor = Predictor(network, plan, model.settings, device, pixels.stats)
     rows_N = sample_evenly(images.splits["validation"], MOST_CALIBRATED)
     return fit_calibration(*predictor.predict_images(images, rows_N))
 
@@ -195,7 +200,7 @@ def _write_formats(export: read.Export, formats: Collection[str]) -> None:
     plan, pixels = export.require_input()
     network = export.load_network(trust_code=True)
     loss = replace(CrossEntropy.build(export.parse_settings()), temperature=export.temperature)
-    from_pixels = interchange.FromPixels(network, pixels.mean, pixels.std, loss).eval()
+    from_pixels = interchange.FromPixels(network, pixels.stats, loss).eval()
     shape = plan.in_channels, plan.image_size, plan.image_size
     measured = export.load_model(trust_code=True)
     for name in formats:
@@ -280,13 +285,12 @@ def _collect_metrics(model: TrialModel, confirmed: Mapping[str, Any] | None) -> 
     results = model.results
     trial = model.trial
     checkpoint = model.checkpoint
-    report = trial.find_report(checkpoint.epoch)
     measured = read_test(results.folder, trial.trial_id, checkpoint) or {}
     test = {n: v for n, v in measured.items() if n.startswith("test_") or n in _BESIDE}
     return {
         "trial_id": trial.trial_id,
         "epoch": checkpoint.epoch,
-        "metrics": report.metrics if report else {},
+        "metrics": model.metrics,
         "objective": {"metric": results.metric, "mode": results.mode},
         "test": test or None,
         "confirmed": confirmed and dict(confirmed),

@@ -183,7 +183,7 @@ def _build_shipped(name: str, *, in_channels: int, num_classes: int, **_: object
 
 
 def _build_torchvision(
-    name: str, *, in_channels: int, num_classes: int, image_size: int, model_args: dict[str, Any]
+    name: str, *, in_channels: int, num_classes: int, model_args: dict[str, Any], **_: object
 ) -> nn.Module:
     from torchvision.models import get_model
 
@@ -215,7 +215,7 @@ def _find_torchvision_weights(name: str, sha256: str | None) -> tuple[Path | Non
 
 
 def _build_timm(
-    name: str, *, in_channels: int, num_classes: int, image_size: int, model_args: dict[str, Any]
+    name: str, *, in_channels: int, num_classes: int, model_args: dict[str, Any], **_: object
 ) -> nn.Module:
     import timm
 

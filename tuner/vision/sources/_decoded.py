@@ -205,7 +205,7 @@ class _Writing:
         from concurrent.futures import ThreadPoolExecutor
 
         count = len(self.images.labels_N)
-        threads = ThreadPoolExecutor(max(1, int(quotas.count_usable_cpus())))
+        threads = ThreadPoolExecutor(quotas.count_usable_cpus())
         with (
             threads if self.images.in_threads else nullcontext(),
             show_progress("decoding images", count) as advance,
