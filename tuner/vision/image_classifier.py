@@ -342,7 +342,7 @@ class ImageClassifier:
             self._build(fold=max(len(self._folds) - 1, 0))
         data = state.get(DATA)
         if data is not None:
-            check_same(data, self._data.info)
+            check_same(data.get("content"), self._data.info)
             self._batcher.set_pixel_stats((data["mean"], data["std"]))
         if self._settings.ema_decay:
             self._model.load_state_dict(state.get("raw_model", state["model"]))

@@ -188,9 +188,9 @@ def read_info(state: Mapping[str, Any]) -> DatasetInfo | None:
         return DatasetInfo(load, files=True, **values)
 
 
-def check_same(data: Mapping[str, Any], info: DatasetInfo) -> None:
-    """Raise DataError if a checkpoint's `data` are other images: the test split may be another."""
-    if info.content and data.get("content") != info.content:
+def check_same(content: str | None, info: DatasetInfo) -> None:
+    """Raise DataError if the images have another digest: the test split may be another."""
+    if info.content and content != info.content:
         raise DataError(
             f"{info.title}: these are not the images that the checkpoint was trained on, so its "
             "splits are others"

@@ -148,7 +148,7 @@ def _measure_classifier(
             has, knows = (", ".join(each[:10]) for each in (images.info.classes, config.classes))
             raise UsageError(f"{images.info.title} has classes {has}; the model knows {knows}")
         if config.data and config.data.content:
-            check_same({"content": config.data.content}, images.info)
+            check_same(config.data.content, images.info)
     predictor = export.build_predictor(settings, device, trust_code=True)
     return measure(predictor, images, metrics=settings.metrics, names=names)
 

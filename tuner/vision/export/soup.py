@@ -228,7 +228,7 @@ class _Combinations:
         self._device = prepare_device(models[0].results.spec.resources.cpus)
         images = load_image_set(settings.data, self._device)
         self._images = split_for_trial(images, settings, fold=models[0].checkpoint.epoch - 1)
-        check_same({"content": models[0].entries["data"].content}, self._images.info)
+        check_same(models[0].entries["data"].content, self._images.info)
         self._pixels: ImageInput = models[0].entries["input"]
         self._weights: list[dict[str, Tensor]] = [dict((m.state or {})["model"]) for m in models]
         self._plans = [model.entries["model"] for model in models]
