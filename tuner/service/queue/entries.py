@@ -31,13 +31,8 @@ from tuner.experiment.files import encode, replace_file
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.lease import Watch, acquire_lease, is_held
 from tuner.experiment.remote.objects import Objects, open_objects
-<<<<<<< HEAD
 from tuner.places import find_default_storage, find_local_folder, is_url
-from tuner.spec.code import is_by_value
-=======
-from tuner.places import find_local_folder, is_url
 from tuner.spec.by_value import is_by_value
->>>>>>> 3c35903a (Split modules of vision and spec by who imports them)
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.notify import is_hidden
 from tuner.spec.plain_values import parse_json
