@@ -226,7 +226,7 @@ class ProcessTrial(Trial):
     def _record_with_checkpoint(
         self, report: object, write: Callable[[Path], object] | None, *, is_last: bool
     ) -> dict[str, Any]:
-        """`_recorded` with the checkpoint that `write` makes, called with its new folder."""
+        """`_record_report` with the checkpoint that `write` makes, called with its new folder."""
 
         def save(epoch: int, *_: object) -> list[CheckpointRecord]:
             return [self._store.save_folder(epoch, write)] if write else []
