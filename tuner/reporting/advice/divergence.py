@@ -94,17 +94,17 @@ def list_comparisons(record: SearchRecord) -> dict[str, Mask]:
         values = record.list_values(column)
         name = format_name(column.path)
         if isinstance(column.domain, Choice):
-            plain = [v for v in column.domain.values if not isinstance(v, dict)]
-            masks |= {
-                f"{name} == {format_literal(v)}": np.array([x == v for x in values]) for v in plain
-            }
+            for option in column.domain.values:
+                if not isinstance(option, dict):
+                    is_option_N = np.array([value == option for value in values])
+                    masks[f"{name} == {format_literal(option)}"] = is_option_N
         if not column.categories:
             numbers_N = np.array([np.nan if v is None else float(v) for v in values])
             u = record.u_ND[~np.isnan(record.u_ND[:, d]), d]
             for quantile in np.quantile(u, np.linspace(0.1, 0.9, 17)):
                 bound = float(f"{column.domain.compute_value(float(quantile)):.2g}")
-                masks |= {f"{name} > {bound:g}": numbers_N > bound}
-                masks |= {f"{name} <= {bound:g}": numbers_N <= bound}
+                masks[f"{name} > {bound:g}"] = numbers_N > bound
+                masks[f"{name} <= {bound:g}"] = numbers_N <= bound
     return masks
 
 

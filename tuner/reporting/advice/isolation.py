@@ -56,10 +56,9 @@ def compare_values(record: SearchRecord, name: str) -> Finding:
         raise UsageError(
             str(build_unknown_fault("--ask", "searched hyperparameter", name, [*searched]))
         )
-    column = searched[name][1]
-    costs = {
-        v: cost for v, cost in _group_costs(record, *searched[name]).items() if len(cost) >= _FEWEST
-    }
+    d, column = searched[name]
+    groups = _group_costs(record, d, column)
+    costs = {value: cost for value, cost in groups.items() if len(cost) >= _FEWEST}
     if len(costs) < 2:
         few = f"Fewer than two values of {name} have {_FEWEST} trials."
         command = f"tuner resume {record.name} --add-samples {4 * _BINS * _FEWEST}"

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from tuner.search.searchers._learning import Model
     from tuner.search.searchers._numbered import NumberedSearch
     from tuner.spec.sections import Objective
-    from tuner.spec.space.domains import Space
     from tuner.spec.strategies import ModelSettings, SearchSettings
 
 
@@ -34,31 +33,6 @@ def distinct_searcher(
     from tuner.search.searchers._numbered import DistinctConfigs, NumberedSearch
 
     return NumberedSearch(settings.strategy, DistinctConfigs(settings, seed, first))
-
-
-def draw_with_priors(space: Space, seed: int) -> Callable[[int], dict[str, Any]] | None:
-    """What draws config k of a space with priors; None of one without."""
-    from tuner.spec.space.spaces import find_expected_values, list_domains
-
-    if not any(getattr(domain, "prior", None) for _, domain in list_domains(space)):
-        return None
-    import numpy as np
-
-    from tuner.spec.space.encoding import Encoding
-    from tuner.spec.space.priors import Priors
-
-    encoding = Encoding(space)
-    priors = Priors(encoding)
-
-    def draw(number: int) -> dict[str, Any]:
-        rng = np.random.default_rng((seed, number))
-        lot = rng.random()
-        u_D = rng.random(len(encoding))
-        if number:
-            return encoding.decode(priors.sample(u_D, number, lot))
-        return encoding.complete(find_expected_values(space), u_D)
-
-    return draw
 
 
 def learning_searcher(
