@@ -10,7 +10,8 @@ import click
 import tuner
 from tuner.cli import options
 from tuner.cli.consent import admit_experiment
-from tuner.cli.printing import format_json, print_confirmation
+from tuner.cli.outcome import print_confirmation
+from tuner.cli.printing import format_json
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import options
-from tuner.cli.printing import SOME_FAILED, format_json, warn
+from tuner.cli.outcome import SOME_FAILED
+from tuner.cli.printing import format_json, warn
 from tuner.cluster import LOCAL
 from tuner.errors import UsageError
 from tuner.wording import clean_text, format_rows, format_time

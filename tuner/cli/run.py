@@ -10,7 +10,8 @@ import click
 import tuner
 from tuner.cli import options
 from tuner.cli.consent import admit_experiment
-from tuner.cli.printing import choose_exit_code, preload_evaluation, print_outcome, warn
+from tuner.cli.outcome import choose_exit_code, preload_evaluation, print_outcome
+from tuner.cli.printing import warn
 from tuner.cli.validate import prepare_search, print_plan
 from tuner.cluster import LOCAL
 from tuner.errors import NameTakenError
