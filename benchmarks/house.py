@@ -43,12 +43,12 @@ unlock update upload validate visit visualize wait walk warn wrap write yield
 PREPOSITIONS = ("of", "in", "at", "by", "with", "from", "to", "for", "after", "before", "on")
 LIMITS = {  # what there was on 2026-11-29, and a little more; expressions a line may only fall
     "tuner: expressions": 162_000,
-    "tuner: statements": 29_900,
+    "tuner: statements": 30_050,
     "tuner: expressions a line": 4.1,
     "tuner: parallel assignments": 0.5,
     "tuner: without a verb first, %": 17.8,
     "tuner: with a preposition last, %": 0.4,
-    "tests: expressions": 175_000,
+    "tests: expressions": 175_300,
     "tests: statements": 29_200,
     "tests: expressions a line": 4.87,
     "tests: parallel assignments": 0.5,
@@ -60,10 +60,10 @@ LIMITS = {  # what there was on 2026-11-29, and a little more; expressions a lin
     "benchmarks: parallel assignments": 0.5,
     "benchmarks: without a verb first, %": 76.7,
     "benchmarks: with a preposition last, %": 7.3,
-    "modules": 320,
+    "modules": 330,
     "modules of benchmarks": 29,
     "packages below tuner/": 11,
-    "words of documentation": 23_850,
+    "words of documentation": 23_900,
     "lines of the README": 220,
     "mocks per 100 tests": 8.6,
 }
