@@ -15,12 +15,11 @@ from typing import NoReturn
 
 from tuner.errors import InterruptedSearchError
 
-Handler = Callable[[int, object], object]
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def catch_signals(handler: Handler) -> Iterator[None]:
+def catch_signals(handler: Callable[[int, object], object]) -> Iterator[None]:
     """Within it `handler` takes SIGINT, SIGTERM and SIGHUP, except those that are ignored."""
     before = {}
     if threading.current_thread() is threading.main_thread():

@@ -35,7 +35,7 @@ def main(head, fields, joining):
     with cluster.connect(head):
         there = list_nodes()
         with redirect_stderr(sys.stdout):
-            preflight.distribute_data(there, need, driver=cluster.find_driver())
+            preflight.distribute_data(there, need, driver=cluster.Cluster().find_driver())
         room = Room(
             Resources(),
             nodes=list_nodes,

@@ -164,7 +164,6 @@ admit = _connected.admit
 wait_for_room = _connected.wait_for_room
 track_room = _connected.track_room
 describe_plan = _connected.describe_plan
-find_driver = _connected.find_driver
 
 
 def is_connected() -> bool:
