@@ -25,7 +25,7 @@ from tuner.spec.space.spaces import merge_config
 from tuner.vision import catalog, recipe
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.model_catalog import MODELS, find_model_info
-from tuner.vision.models._model import Arguments
+from tuner.vision.models._model import Arguments, ModelInfo
 from tuner.vision.recipe import BelowOne, UpToOne
 
 _SUBJECT = "the image classifier"
@@ -299,13 +299,14 @@ def check_settings(
         return faults
     settings = settings.select_fold(0) if settings.fold_epochs else settings
     faults += _find_combination_faults(settings, faulty, split)
+    model = find_model_info(settings.model)
     source = settings.start_from if files else None
     if source is not None and not Path(source).expanduser().exists():
         faults.append(Fault("start_from", "must be a file or an export", source))
     if "model" not in faulty:
-        faults += _find_model_faults(settings, split)
-        arguments = resolve_model_settings(settings).get("model_args", {})
-        faults += find_model_info(settings.model).faults(arguments) if files else ()
+        faults += _find_model_faults(settings, model, split)
+        if files:
+            faults += model.faults(resolve_model_settings(settings).get("model_args", {}))
     if "dataset" in faulty or not (files or catalog.is_at_hand(settings.dataset)):
         return faults
     try:
@@ -314,7 +315,6 @@ def check_settings(
         return [*faults, *(fault.add_prefix("dataset") for fault in error.faults)]
     if data is not None:
         faults += _find_dataset_faults(settings, data)
-        model = find_model_info(settings.model)
         shape = (data.channels, data.image_size)
         if not ("model" in faulty or model.can_take(*shape)):
             has = f"{data.channels}x{data.image_size}x{data.image_size}"
@@ -398,10 +398,11 @@ def _is_set(settings: ClassifierSettings, key: str) -> bool:
     return bool(getattr(settings, key) != ClassifierSettings.model_fields[key].default)
 
 
-def _find_model_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
+def _find_model_faults(
+    settings: ClassifierSettings, info: ModelInfo, split: int
+) -> Iterator[Fault]:
     """Settings that the model does not use, and a model that cannot be `split` so often."""
     name = settings.model
-    info = find_model_info(settings.model)
     own = info.defaults
     most = info.layers
     uses = f"which uses {', '.join(sorted(own))}" if own else "which has none of its own"
