@@ -60,7 +60,7 @@ LIMITS = {  # what there was on 2026-11-29, and a little more; expressions a lin
     "benchmarks: parallel assignments": 0.5,
     "benchmarks: without a verb first, %": 76.7,
     "benchmarks: with a preposition last, %": 7.3,
-    "modules": 321,
+    "modules": 330,
     "modules of benchmarks": 29,
     "packages below tuner/": 11,
     "words of documentation": 23_900,
