@@ -49,7 +49,7 @@ LIMITS = {  # what there was on 2026-11-29, and a little more; expressions a lin
     "tuner: without a verb first, %": 17.8,
     "tuner: with a preposition last, %": 0.4,
     "tests: expressions": 175_300,
-    "tests: statements": 29_200,
+    "tests: statements": 29_350,
     "tests: expressions a line": 4.87,
     "tests: parallel assignments": 0.5,
     "tests: without a verb first, %": 31.1,

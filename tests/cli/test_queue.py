@@ -1,10 +1,13 @@
 """tuner queue; tests/service/queue and tests/integration/test_queue.py have what it runs."""
 
 import pytest
-from commands import GOOD, call, fetch_json, refusal, text_of
+from commands import A_FUNCTION, GOOD, call, fetch_json, refusal, text_of
+from stories import search
+from synthetic import Writer, make_folder
 
 from tuner.cli import queue as command
 from tuner.errors import UsageError
+from tuner.experiment.results.confirmation import find_linked_folders
 from tuner.service.queue.entries import Queue
 
 
@@ -23,6 +26,19 @@ def test_queue_add_stores_the_resolved_spec(here, spec):
     assert entry.spec["num_samples"] == 3
     assert entry.spec["scheduler"]["max_t"] == 1
     assert entry.spec["scheduler"]["grace_period"]  # what was left open is decided
+
+
+def test_queue_confirm_adds_an_experiment_that_the_search_names(here):
+    searched = search(here / "results/digits", 12, trainable=A_FUNCTION, training={})
+    arguments = ("queue", "confirm", "digits", "--top", 2, "--seeds", 3, "--trust")
+    assert call(*arguments).stdout == "digits-confirm\n"
+    entry = Queue("results").read_entry("digits-confirm")
+    assert entry.spec["confirms"]["name"] == "digits"
+    assert len(entry.spec["search"]["seeds"]) == 3
+    assert [path.name for path in find_linked_folders(searched)] == ["digits-confirm"]
+    assert "digits-confirm" in refusal(*arguments)  # it waits already
+    Writer(make_folder(here / "results/digits-confirm", **entry.spec)).end()
+    assert "has trained the same configs" in refusal(*arguments)
 
 
 def test_queue_add_keeps_module_paths(here, tmp_path_factory):

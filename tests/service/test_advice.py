@@ -6,7 +6,7 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment import control
 from tuner.experiment.folder import ExperimentFolder
-from tuner.service.advice import Advice
+from tuner.service.advice import Advice, find_offer
 from tuner.service.queue.entries import Queue
 
 
@@ -44,6 +44,14 @@ def test_running_search_hears_of_no_trials_that_are_still_to_come(tmp_path):
     writer = Writer(make_folder(tmp_path / "x", num_samples=100))
     assert Served(tmp_path).get("x", "findings").json() == []
     writer.kill()
+
+
+def test_button_of_a_confirmation_adds_it_to_the_queue(tmp_path):
+    results = search(tmp_path / "x", 12)
+    offer = find_offer("tuner confirm x --top 2 --seeds 3", results)
+    assert offer.title == "Add to the queue"
+    assert offer.arguments == ("confirm", "x", "--top", "2", "--seeds", "3")
+    assert find_offer("tuner resume x --add-samples 9", results) is None
 
 
 def test_finding_adds_its_search_to_the_queue(tmp_path):

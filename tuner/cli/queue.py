@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from tuner.errors import UsageError
 from tuner.wording import clean_text, format_rows, format_time
 
 if TYPE_CHECKING:
-    from tuner.service.queue.entries import Queue
+    from tuner.experiment.results.results import Results
+    from tuner.search.preparation import Plan
+    from tuner.service.queue.entries import Entry, Queue
 
 
 @options.group(
@@ -36,9 +39,12 @@ def queue() -> None:
     """
 
 
+_user = click.option("--user", metavar="NAME", help="The user whose search it is.  [default: you]")
+
+
 @queue.command()
 @options.spec
-@click.option("--user", metavar="NAME", help="The user whose search it is.  [default: you]")
+@_user
 @options.trust
 def add(user: str | None, trust: bool, **flags: Any) -> None:
     """Put a search of EXPERIMENT into the queue.
@@ -48,20 +54,29 @@ def add(user: str | None, trust: bool, **flags: Any) -> None:
     directory. With an --address other than local, nothing is checked against this machine.
     """
     from tuner.cli.validate import prepare_search
-    from tuner.experiment.owner import find_user_name
-    from tuner.service.queue.entries import build_entry
 
     waiting = _queue(flags["storage"])
     paths = list(sys.path)
     plan, _ = prepare_search(flags, trust=trust)
     is_named = flags["name"] or any(each.startswith("name=") for each in flags["assignments"])
-    entry = build_entry(
-        plan.spec,
-        user=user or find_user_name() or str(os.getuid()),
-        directory=os.getcwd(),
-        paths=[path for path in sys.path if path not in (*paths, os.getcwd())],
-    )
-    click.echo(waiting.add(entry, is_named=bool(is_named)))
+    paths = [path for path in sys.path if path not in (*paths, os.getcwd())]
+    click.echo(waiting.add(_build_entry(plan, user, paths), is_named=bool(is_named)))
+
+
+@queue.command()
+@options.count("--top", "K", default=3, help="Retrain the K best trials.")
+@options.count("--seeds", "N", default=5, help="Retrain each of them with N fresh seeds.")
+@_user
+@options.trust
+@options.experiment
+def confirm(results: Results, top: int, seeds: int, user: str | None, trust: bool) -> None:
+    """Put the confirmation of NAME into the queue: see `tuner confirm`."""
+    from tuner.cli.consent import admit_experiment
+    from tuner.search.retraining import prepare_confirmation
+
+    admit_experiment(results, trust=trust, trains_only=True)
+    plan = prepare_confirmation(results, top=top, seeds=seeds)
+    click.echo(_queue(results.files.storage).add(_build_entry(plan, user)))
 
 
 @queue.command()
@@ -127,6 +142,14 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
     with nullcontext() if address == LOCAL else cluster.connect(address):
         runner.run(stay=stay)
     return SOME_FAILED if runner.failed else 0
+
+
+def _build_entry(plan: Plan, user: str | None, paths: Sequence[str] = ()) -> Entry:
+    from tuner.experiment.owner import find_user_name
+    from tuner.service.queue.entries import build_entry
+
+    user = user or find_user_name() or str(os.getuid())
+    return build_entry(plan.spec, user=user, directory=os.getcwd(), paths=paths)
 
 
 def _queue(storage: str | None) -> Queue:

@@ -38,7 +38,7 @@ from tuner.experiment.results.selection import find_best_report, find_best_value
 from tuner.experiment.storage import find_experiment_folders, find_free_name
 from tuner.experiment.trials import TrialRecord
 from tuner.search.extension import Extension, resolve_trainable
-from tuner.search.preparation import prepare
+from tuner.search.preparation import Plan, prepare
 from tuner.search.run import refuse_changed_data, resume_experiment, run_experiment
 from tuner.search.stopping import estimate_refit_s
 from tuner.spec.declaration import Declaration, load_declaration
@@ -273,6 +273,20 @@ def _run_or_resume(
         elif results.spec.refit:
             link(results, spec.name, REFITTED)
         return run_experiment(plan)
+
+
+def prepare_confirmation(results: Results, *, top: int, seeds: int) -> Plan:
+    """The plan of a confirmation that another process runs, and that the search names from now on.
+
+    Raises as `confirm`, and UsageError if an equal one has begun.
+    """
+    plan = prepare(build_confirm_spec(results, top=top, seeds=seeds), machine=Machine.detect())
+    if before := _find_equal(plan.spec, find_linked_folders(results)):
+        raise UsageError(f"{before.name} has trained the same configs with the same seeds")
+    plan = plan.pin_data()
+    refuse_changed_data(plan, results.document, results.name)
+    link(results, plan.spec.name)
+    return plan
 
 
 def _find_equal(spec: ExperimentSpec, folders: Iterable[Path]) -> Results | None:

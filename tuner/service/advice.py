@@ -23,6 +23,7 @@ from tuner.wording import find_program
 
 _EVERY_S = 30.0  # between two computations, at least
 _SHARE = 0.02  # of a core that they take, at most
+_QUEUED = {"run": "add", "confirm": "confirm"}  # the command of `tuner queue` for one of `tuner`
 _MORE = "--add-samples"
 _Findings = list[dict[str, Any]]
 
@@ -90,9 +91,9 @@ class Advice:
 
 
 class Offer(NamedTuple):
-    """What a button does: a request to the driver, or else a new search for the queue.
+    """What a button does: a request to the driver, or else a command of `tuner queue`.
 
-    title: of the button. text: what it says before. arguments: those of `tuner run`.
+    title: of the button. text: what it says before. arguments: the command and its arguments.
     """
 
     title: str
@@ -146,7 +147,8 @@ def follow(
         control.send_request(results.files, offer.request, by=BROWSER)
         return Json({"done": f"asked for: {offer.title}"}, status_code=201)
     options = ["--storage", latest.storage] if latest.storage else []
-    name = run_tuner("queue", "add", "--user", BROWSER, *options, *offer.arguments).strip()
+    command, *arguments = offer.arguments
+    name = run_tuner("queue", command, "--user", BROWSER, *options, *arguments).strip()
     return Json({"name": name, "done": f"{name} is in the queue"}, status_code=201)
 
 
@@ -155,10 +157,10 @@ def find_offer(command: str, results: Results) -> Offer | None:
     tool, verb, *arguments = shlex.split(command)
     if results.status == RUNNING and verb != "run":
         return _offer_trials(arguments, results)
-    if tool != "tuner" or verb != "run" or "--dry-run" in arguments:
+    if tool != "tuner" or verb not in _QUEUED or "--dry-run" in arguments:
         return None
     text = f"The queue gets: {command}. It runs as soon as `{find_program()} queue run` has room."
-    return Offer("Add to the queue", text, arguments=tuple(arguments))
+    return Offer("Add to the queue", text, arguments=(_QUEUED[verb], *arguments))
 
 
 def _offer_trials(arguments: Sequence[str], results: Results) -> Offer | None:
