@@ -5,7 +5,7 @@ from served import Served
 from stories import search
 
 from tuner.errors import UsageError
-from tuner.service.new_searches import find_line, list_faults, plan_of
+from tuner.service.new_searches import find_line, list_faults, validate_experiment
 from tuner.service.queue.entries import Queue
 from tuner.spec.text import find_lines, read_value
 
@@ -97,10 +97,10 @@ def test_variation_is_a_spec_that_trains_the_config_once(tmp_path):
 
 
 def test_plan_of_a_name_has_the_settings(tmp_path):
-    plan = plan_of("digits", ["num_samples=3"], str(tmp_path))
+    plan = validate_experiment("digits", ["num_samples=3"], str(tmp_path))
     assert (plan["name"], plan["trials"], plan["spec"]["num_samples"]) == ("digits", 3, 3)
 
 
 def test_plan_of_a_file_is_refused(snapshot):
     with snapshot.raises(UsageError):
-        plan_of("mine.yaml", [], None)
+        validate_experiment("mine.yaml", [], None)

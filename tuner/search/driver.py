@@ -252,8 +252,8 @@ def build_searcher(
 class Steering:
     """Journals and carries out control requests.
 
-    A thread reads them, so that a slow store delays nothing; the driver's client calls `attend`.
-    fits: how many trials fit now.
+    A thread reads them, so that a slow store delays nothing; the driver's client calls
+    `answer_requests`. fits: how many trials fit now.
     """
 
     def __init__(self, driver: Driver, *, fits: Callable[[], int]) -> None:

@@ -30,7 +30,7 @@ from tuner.service import api
 from tuner.service.advice import compute_findings
 from tuner.service.answers import build_refusal
 from tuner.service.dependencies import choose_rows
-from tuner.service.new_searches import plan_of
+from tuner.service.new_searches import validate_experiment
 from tuner.service.queue.entries import Queue, build_entry
 from tuner.service.queue.searches import build_entry_spec
 from tuner.service.watch import Experiments
@@ -99,7 +99,7 @@ class Tools:
 
     def validate(self, experiment: Experiment, settings: Settings = (), full: Full = False) -> str:
         """Check a spec: its faults, or the trials, data and time that it takes. Starts nothing."""
-        return _format_answer(plan_of(experiment, settings, self._storage), full)
+        return _format_answer(validate_experiment(experiment, settings, self._storage), full)
 
     def queue_list(self, limit: Limit = 10) -> str:
         """The latest searches in the queue, with their users."""
@@ -108,7 +108,7 @@ class Tools:
 
     def queue_add(self, context: Context, experiment: Experiment, settings: Settings = ()) -> str:
         """Check a spec and add it to the queue. Answers with the name of the new experiment."""
-        spec = build_spec(plan_of(experiment, settings, self._storage)["spec"])
+        spec = build_spec(validate_experiment(experiment, settings, self._storage)["spec"])
         entry = build_entry(spec, user=_find_user(context), directory=os.getcwd())
         with self._adding:
             self._check_limits(spec)

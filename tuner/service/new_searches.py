@@ -97,18 +97,18 @@ def variation(results: Opened, trial_id: str) -> Response:
 
 
 def validate_text(text: str, storage: str | None) -> dict[str, Any]:
-    """What `plan_of` answers for a text; raises UsageError as it does."""
+    """What `validate_experiment` answers for a text; raises UsageError as it does."""
     with translate_error(UsageError, "the spec cannot be read", of=ValueError):
         value = read_value(text)
         arguments = [] if isinstance(value, dict) else shlex.split(text)
     if isinstance(value, dict):
-        return plan_of(value, (), storage)
+        return validate_experiment(value, (), storage)
     if not arguments:
         raise UsageError("the text is empty: give a name, images, or a spec")
-    return plan_of(arguments[0], arguments[1:], storage)
+    return validate_experiment(arguments[0], arguments[1:], storage)
 
 
-def plan_of(
+def validate_experiment(
     experiment: str | dict[str, Any], settings: Sequence[str], storage: str | None
 ) -> dict[str, Any]:
     """What `tuner validate --json` prints of an experiment, with its spec.

@@ -27,7 +27,7 @@ _DISABLED = "__dynamo_disable"  # see torch/_compile.py
 
 @contextmanager
 def bypass_compiler() -> Iterator[None]:
-    """Within it the methods of optimizers that `eager` made do not import torch's compiler.
+    """Let optimizers that `build_eager_class` made step without importing torch's compiler.
 
     Some methods of Optimizer import it, when first called, to tell it not to compile them, and
     remember the answer in an attribute. Code that is not compiled needs no more than the method

@@ -76,7 +76,7 @@ class Stage:
         self.evaluation_batch = choose_evaluation_batch(
             self._ranks.device, setup.batcher.image_size
         )
-        self.share: dict[str, int] = {}  # the arguments that make `shards` this rank's: all images
+        self.share: dict[str, int] = {}  # for `iterate_shards`: all images
 
     def train(self, optimizer: Optimizer) -> None:
         self._model.train()

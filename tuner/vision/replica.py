@@ -69,7 +69,7 @@ class Replica:
     on a size that fits all, and only then take it; again when the optimizer holds more tensors.
 
     evaluation_batch: images of a split that all ranks evaluate at once. share: the arguments that
-    make `shards` this rank's.
+    make `iterate_shards` this rank's.
     """
 
     def __init__(self, setup: Setup, scaler: torch.amp.GradScaler) -> None:
