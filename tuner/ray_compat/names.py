@@ -10,7 +10,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import Any, ParamSpec
 
@@ -102,18 +102,21 @@ Names = Mapping[ModuleType, Mapping[str, Any]]
 def replace_names(names: Callable[P, Names]) -> Callable[P, AbstractContextManager[None]]:
     """Turn a function that returns new values for names of Ray's modules into a context manager.
 
-    Within the context the names have these values. It raises AttributeError, with all values
-    as they were, for a name that a module lacks.
+    Within the context the names have these values. It raises AttributeError, before any is set, for
+    a name that a module lacks.
     """
 
     @contextmanager
     @functools.wraps(names)
     def replace_within(*args: P.args, **kwargs: P.kwargs) -> Iterator[None]:
-        from unittest.mock import patch  # here, for only a search needs it
-
-        with ExitStack() as stack:
-            for module, values in names(*args, **kwargs).items():
-                stack.enter_context(patch.multiple(module, **values))
+        new = names(*args, **kwargs)
+        before = {m: {name: getattr(m, name) for name in values} for m, values in new.items()}
+        for module, values in new.items():
+            vars(module).update(values)
+        try:
             yield
+        finally:
+            for module, values in before.items():
+                vars(module).update(values)
 
     return replace_within
