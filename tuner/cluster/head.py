@@ -78,10 +78,10 @@ def _check_reachable(head: str) -> None:
                 raise UsageError(f"what listens at {head} is no Ray head: {_PORTS}")
     except OSError as error:
         raise UsageError(
-            f"{head} cannot be reached ({describe_error(error)}): check the address, that the head "
-            "runs "
-            f"(ray start --head), and that a firewall or VPN lets you reach it. {_PORTS}. From "
-            f"outside of its network send the search as a job: {find_program()} submit"
+            f"{head} cannot be reached ({describe_error(error)}): check the address, that the "
+            "head runs (ray start --head), and that a firewall or VPN lets you reach it. "
+            f"{_PORTS}. From outside of its network send the search as a job: {find_program()} "
+            "submit"
         ) from error
 
 

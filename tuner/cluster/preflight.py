@@ -72,8 +72,8 @@ def refuse_unfit(
     if without:
         faults.append(
             f"the trainable {trainable} is not found on {_format_problems(without)}: start "
-            f"{find_program()} in "
-            "the folder that has its module, which is then sent to the nodes, or install it there"
+            f"{find_program()} in the folder that has its module, which is then sent to the "
+            "nodes, or install it there"
         )
     if faults:
         raise UsageError("\n".join(faults))

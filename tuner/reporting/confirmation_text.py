@@ -94,9 +94,9 @@ def format_leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
         else "did not flatter it"
     )
     yield (
-        f"The search's best, trial {best.trial_id}, showed {metric} {format_number(best.searched)} "
-        "and "
-        f"gives {format_number(best.mean.mean)} on average: the search {by}."
+        f"The search's best, trial {best.trial_id}, showed {metric} "
+        f"{format_number(best.searched)} and gives {format_number(best.mean.mean)} on average: "
+        f"the search {by}."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from textwrap import fill, indent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tuner.places import format_path
 from tuner.spec.experiment import ExperimentSpec
@@ -19,9 +19,6 @@ from tuner.wording import (
     shorten,
     summarize_names,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 def format_plan(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tuner.errors import CheckpointError, UsageError
 from tuner.experiment import events
@@ -23,10 +22,6 @@ from tuner.experiment.trials import TrialRecord
 from tuner.spec.sections import Objective
 from tuner.trial.checkpoints import PARTIAL_FILE
 from tuner.trial.context import Assignment
-
-if TYPE_CHECKING:
-    pass
-
 
 _OF_TUNER = re.compile(r"trials/\d+/checkpoints/\d+(\.partial)?(?=/)")
 _log = logging.getLogger(__name__)

@@ -50,8 +50,7 @@ def start(request: Request) -> Response:
     ]
     line = (
         f"In a terminal on the machine that trains, `{find_program()} queue run --stay` runs what "
-        "is in "
-        "the queue; this page starts nothing by itself."
+        "is in the queue; this page starts nothing by itself."
     )
     queue: dict[str, Any] = {"title": "Queue", "lines": [line]}
     if rows:

@@ -65,11 +65,9 @@ def find_unused_parameters(model: nn.Module, plan: Blueprint, precision: Precisi
     parameters = {id(parameter) for parameter in model.parameters()}
     if strays := [leaf for number, leaf in reached.items() if number not in parameters]:
         raise plan.build_error(
-            f"uses {format_amount(len(strays), 'tensor')} that would be neither trained nor saved, "
-            "as "
-            f"they are no parameters of it (the first is {_format_shape(strays[0])}): keep layers "
-            "in "
-            "attributes, nn.ModuleList or nn.ModuleDict, not in a list or a dict"
+            f"uses {format_amount(len(strays), 'tensor')} that would be neither trained nor "
+            f"saved, as they are no parameters of it (the first is {_format_shape(strays[0])}): "
+            "keep layers in attributes, nn.ModuleList or nn.ModuleDict, not in a list or a dict"
         )
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     return [name for name, p in trained if id(p) not in reached]

@@ -58,10 +58,8 @@ class Accuracy:
         best = f", counted as the best of {self.among} trials" if self.among > 1 else ""
         return (
             f"{self.metric} {format_number(self.value)} does not beat the baseline beyond chance: "
-            "always "
-            f"naming the largest class gives {format_number(self.baseline)}, and the 95 % interval "
-            "over "
-            f"{self.images:,} images is {low} to {high}{best}."
+            f"always naming the largest class gives {format_number(self.baseline)}, and the 95 % "
+            f"interval over {self.images:,} images is {low} to {high}{best}."
         )
 
     @property
@@ -82,9 +80,9 @@ class Accuracy:
         low, high = map(format_number, self.gain)
         default = f"the default config (trial 00000, {format_number(self.default.value)})"
         return (
-            f"{self.metric} {format_number(self.value)} is no better than {default} beyond chance: "
-            "the "
-            f"95 % interval of the difference over {self.images:,} images is {low} to {high}."
+            f"{self.metric} {format_number(self.value)} is no better than {default} beyond "
+            f"chance: the 95 % interval of the difference over {self.images:,} images is {low} to "
+            f"{high}."
         )
 
     def as_dict(self) -> dict[str, Any]:

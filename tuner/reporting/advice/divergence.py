@@ -42,9 +42,8 @@ def check_divergence(record: SearchRecord) -> Iterator[Finding]:
         "diverged",
         severity,
         f"{bad} of {n} trials ({format_share(low, high)}) failed or diverged: {hits} of the "
-        f"{inside} with "
-        f"{text} ({format_share(low_inside, high_inside)}), {bad - hits} of the other "
-        f"{n - inside}.",
+        f"{inside} with {text} ({format_share(low_inside, high_inside)}), {bad - hits} of the "
+        f"other {n - inside}.",
         "Those configs cost time and teach little: leave them out.",
         record.format_run_command(
             f"search.forbid={format_literal([*record.spec.search.forbid, text])}"

@@ -88,9 +88,8 @@ def _check_copies(record: SearchRecord) -> Iterator[Finding]:
     yield Finding(
         "copies",
         "high" if low > _MANY else "medium",
-        f"{copies:,} of {n:,} images of the validation and test splits ({format_share(low, high)}) "
-        "are "
-        "exact copies of images of another split.",
+        f"{copies:,} of {n:,} images of the validation and test splits "
+        f"({format_share(low, high)}) are exact copies of images of another split.",
         "Accuracies on them show memory: keep one of each, and search anew.",
         find if source == "folder" else f"tuner run --like {record.name} --dry-run",
         {"copies": copies, "n": n, "share": copies / n, "interval": [low, high]},
@@ -126,8 +125,7 @@ def _check_class_balance(record: SearchRecord) -> Iterator[Finding]:
         "uneven_classes",
         "medium",
         f"The classes are uneven: test_accuracy is {format_number(accuracy.value)} ({low} to "
-        f"{high}), and "
-        f"the mean recall of the classes {format_number(recall)}.",
+        f"{high}), and the mean recall of the classes {format_number(recall)}.",
         "The large classes decide. If all count alike, add images to the small ones"
         + ("." if is_head_alone else ", or weigh all alike."),
         f"tuner evaluate {record.name}"

@@ -109,8 +109,7 @@ def _check_ties(
         "medium",
         f"{top} {how} configs cannot be told apart: the nearest differs from the best by "
         f"{format_number(gap)} ({' to '.join(map(format_number, interval))}; {nearest.n} seeds), "
-        "and seeds of "
-        f"one config by {format_number(sd)} (sd).",
+        f"and seeds of one config by {format_number(sd)} (sd).",
         f"{needed} seeds would show such a difference."
         if is_worth
         else f"It takes more than {_MOST_SEEDS} seeds: treat them as equal, take the cheapest.",
@@ -144,8 +143,7 @@ def _check_seed_noise(record: SearchRecord) -> Iterator[Finding]:
         "medium",
         f"The hyperparameters explain {100 * max(effects.total, 0):.0f} % of the differences "
         f"between the better {effects.n} trials; the best six differ by {format_number(gap)}, and "
-        "what is "
-        f"not explained by {format_number(sd)} (sd).",
+        f"what is not explained by {format_number(sd)} (sd).",
         f"Their order is probably chance of the seed; {needed} seeds would show such a difference.",
         f"tuner confirm {record.name} --top {_LEADING} --seeds {needed}",
         {"explained": effects.total, "n": effects.n, "gap": gap, "sd": sd, "seeds": needed},
@@ -183,8 +181,7 @@ def _check_validation_size(record: SearchRecord) -> Iterator[Finding]:
         "medium",
         f"val_accuracy {format_number(values[0])} on {best.images:,} images has an interval of "
         f"{format_number(low)} to {format_number(high)}; the best {mean.n} whole trials lie "
-        "between "
-        f"{format_number(values[-1])} and {format_number(values[0])}.",
+        f"between {format_number(values[-1])} and {format_number(values[0])}.",
         f"Luck is {100 * luck:.0f} % of what separates them: expect the best to drop by "
         f"{format_number(drop)}. About {images:,} images show "
         f"{format_number(max(wanted, _FINEST))}.",

@@ -101,8 +101,7 @@ def _check_grace_period(record: SearchRecord, rung: int, factor: float) -> Itera
             "grace_long",
             "low" if saved < _MUCH * spent else "medium",
             f"The best {len(leaders)} of {len(order)} trials ({format_share(low, 1)}) are among "
-            "the best "
-            f"{len(kept)} at epoch {epoch} already; none is stopped before epoch {rung}.",
+            f"the best {len(kept)} at epoch {epoch} already; none is stopped before epoch {rung}.",
             f"With a rung there this search would have trained {100 * saved / spent:.0f} % less.",
             record.format_run_command(f"scheduler.grace_period={epoch}"),
             {"better": epoch, "n": len(order), "interval": [low, 1.0], "saved_epochs": saved},
@@ -195,8 +194,8 @@ def _check_data_waits(record: SearchRecord) -> Iterator[Finding]:
             "data_slow",
             "high" if (middle := median(shares)) > 2 * _WAITING else "medium",
             f"{waiting} of {n} trials ({format_share(low, high)}) wait for their data for more "
-            "than "
-            f"{100 * _WAITING:.0f} % of their time, half of them for {100 * middle:.0f} % or more.",
+            f"than {100 * _WAITING:.0f} % of their time, half of them for {100 * middle:.0f} % or "
+            "more.",
             "The network is idle meanwhile: decode the images once, or load with more processes.",
             record.format_run_command(f"resources.cpus={2 * record.spec.resources.cpus:g}"),
             {"waiting": waiting, "n": n, "interval": [low, high], "median": middle},
