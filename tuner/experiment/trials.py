@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import fsum, inf, isqrt, log1p
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tuner.deprecation import rename_attributes
 from tuner.experiment.estimate import Curve
 from tuner.experiment.events import ENDED, FAILED, RUNNING
 from tuner.spec.sections import Objective
@@ -104,6 +105,14 @@ class TrialRecord:
     done: bool = False
     client: str | None = None
     client_left: bool = False
+
+    if not TYPE_CHECKING:
+        __getattr__ = rename_attributes(
+            report_at="find_report",
+            trained_with="find_seed",
+            values="list_values",
+            values_within="list_counted_values",
+        )
 
     def find_seed(self, seed: int | None) -> int | None:
         """The seed it trained with: its config's, its own, or else the experiment's `seed`."""

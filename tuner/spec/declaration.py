@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Values = Mapping[str, Any]
+_RENAMED = {  # hooks that would never be called
+    "code": "find_code_paths",
+    "confirming": "choose_confirm_constants",
+    "epoch_s": "measure_epoch_s",
+    "faults": "find_faults",
+    "hints": "list_hints",
+    "reference": "describe_settings",
+    "refitting": "choose_refit",
+    "seeds_trials": "has_trial_seeds",
+}
 
 
 class NodeData(Protocol):
@@ -79,6 +89,10 @@ class Declaration:
     schemes: Collection[str] = ()
     refit: ClassVar[Values | None] = None
     final: ClassVar[Values | None] = None
+
+    def __init_subclass__(cls) -> None:
+        for old in vars(cls).keys() & _RENAMED.keys():
+            raise TypeError(f"{cls.__name__}.{old} is {_RENAMED[old]} since tuner 0.2")
 
     def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
         """The spec with what it leaves open decided by the Learner."""

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tuner.deprecation import rename_attributes
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.experiment.changes import describe_changes
 from tuner.experiment.events import COUNTED, FAILED, RUNNING, format_status
@@ -49,6 +50,14 @@ class Results(Described):
     ended is "running" under a live driver, else "interrupted". Raises UsageError for a folder that
     is no experiment, JournalError for a damaged journal.
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = rename_attributes(
+            accuracy="compute_accuracy",
+            best_json="describe_best",
+            checkpoint_at="locate_checkpoint",
+            why_unusable="describe_unusable",
+        )
 
     def __init__(self, folder: Path | str) -> None:
         # Asked first: a driver that ends meanwhile has then journaled its end
