@@ -63,7 +63,7 @@ LIMITS = {  # what there was on 2026-11-29, and a little more; expressions a lin
     "modules": 330,
     "modules of benchmarks": 29,
     "packages below tuner/": 11,
-    "words of documentation": 23_900,
+    "words of documentation": 24_150,
     "lines of the README": 220,
     "mocks per 100 tests": 8.6,
 }
