@@ -7,7 +7,7 @@
 # make snapshots:   rewrites tests/snapshots/, the texts that tests compare with
 # make gpu:         all that only a GPU can show, in at most 45 minutes; writes benchmarks/GPU.md
 #
-# Once installed, on 2 quiet cores: make test 6 minutes, make integration 19, make docs 7
+# Once installed, on 2 quiet cores: make test 5 minutes, make integration 11, make docs 4
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV := .venv
