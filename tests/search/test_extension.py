@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from synthetic import Writer, make_folder, read_document
+from synthetic import Writer, read_document
 
 from tuner.errors import UsageError
 from tuner.experiment.folder import ExperimentFolder
@@ -15,16 +15,6 @@ from tuner.spec.sections import Objective
 
 OBJECTIVE = Objective(metric="val_accuracy", mode="max")
 LONGER = Extension(changes={"scheduler.max_t": 4})
-
-
-@pytest.fixture
-def writer(tmp_path):
-    return Writer(make_folder(tmp_path / "digits"))
-
-
-@pytest.fixture
-def files(writer):
-    return ExperimentFolder(writer.folder)
 
 
 def lengthened(folder, **scheduler):

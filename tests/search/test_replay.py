@@ -2,12 +2,10 @@
 
 from types import SimpleNamespace
 
-import pytest
-from synthetic import Writer, make_folder
+from synthetic import Writer
 
 from tuner.errors import JournalError
 from tuner.experiment.changes import Lengths
-from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.reading import read
 from tuner.search.replay import list_unfinished, replay_events, sort_unfinished
@@ -16,16 +14,6 @@ from tuner.search.schedulers._stopping import InOrder, Patience, StoppingSchedul
 from tuner.spec.sections import Objective
 
 OBJECTIVE = Objective(metric="val_accuracy", mode="max")
-
-
-@pytest.fixture
-def writer(tmp_path):
-    return Writer(make_folder(tmp_path / "digits"))
-
-
-@pytest.fixture
-def files(writer):
-    return ExperimentFolder(writer.folder)
 
 
 def resumed(writer, *, scheduler=None, lengths=None, objective=None):

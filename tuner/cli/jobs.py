@@ -106,8 +106,7 @@ def _check(
     changes = [*options.list_assignments({**flags, "name": None, "storage": None}), *assignments]
     resolved = resolve(experiment, changes, command=flags["command"], admit=admit_code)
     spec = validate(resolved.raw, source=resolved.title)
-    if (taken := ExperimentFolder(spec.folder)).is_taken:
-        raise taken.build_taken_error()
+    ExperimentFolder(spec.folder).refuse_taken()
     return bool(code_named)
 
 

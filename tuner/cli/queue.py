@@ -153,10 +153,9 @@ def _build_entry(plan: Plan, user: str | None, paths: Sequence[str] = ()) -> Ent
 
 
 def _queue(storage: str | None) -> Queue:
-    from tuner.places import find_default_storage
     from tuner.service.queue.entries import Queue
 
-    return Queue(storage or find_default_storage())
+    return Queue(storage)
 
 
 def _parse_weight(text: str) -> tuple[str, float]:

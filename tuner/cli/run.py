@@ -88,7 +88,7 @@ def run(
                     results = tuner.run_experiment(plan)
                 break
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
-                plan, source = prepare_search(flags, trust=True)
+                plan, _ = prepare_search(flags, trust=True)
         refit = _refit_best(results, address)
     return print_outcome(results, refit, evaluate=evaluate, as_json=as_json)
 

@@ -86,8 +86,7 @@ class ExperimentFolder:
 
         Raises NameTakenError if it exists, UsageError if it cannot be created.
         """
-        if self.is_taken:
-            raise self.build_taken_error()
+        self.refuse_taken()
         if self.mirror:
             document = {**document, "nonce": uuid4().hex}
         data = files.encode(document)
@@ -100,17 +99,22 @@ class ExperimentFolder:
                 (incomplete / name).touch()
             files.sync_tree(incomplete)
             if self.mirror and not self.mirror.reserve(data):
-                raise self.build_taken_error()
+                raise self._build_taken_error()
             incomplete.rename(self.path)
             files.sync(self.path.parent)
         except OSError as error:
             if self.path.exists() or self.path.is_symlink():
-                raise self.build_taken_error() from None
+                raise self._build_taken_error() from None
             raise UsageError(f"cannot create {self.path}: {error.strerror}") from error
         finally:
             shutil.rmtree(incomplete, ignore_errors=True)
 
-    def build_taken_error(self) -> NameTakenError:
+    def refuse_taken(self) -> None:
+        """Raise NameTakenError if the folder exists."""
+        if self.is_taken:
+            raise self._build_taken_error()
+
+    def _build_taken_error(self) -> NameTakenError:
         resume = f"{find_program()} resume {shlex.quote(find_url(self.path) or self.path.name)}"
         return NameTakenError(
             f"experiment {self.path.name!r} exists in {self.storage}; "

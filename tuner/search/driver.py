@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
@@ -66,7 +67,6 @@ class Driver:
         lengths: Lengths | None = None,
         has_grown: bool = False,
     ) -> None:
-        self.plan = plan
         self.spec = spec = plan.spec
         self.folder = folder
         self.journal = journal
@@ -84,8 +84,8 @@ class Driver:
         self.on_change: Callable[[], object] = lambda: None
         self.spent_s = 0.0  # of the time budget, by earlier drivers
         self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
-        self._warm_start = load_warm_start(spec)
-        self.skipped = self._warm_start.count_skipped(spec.search) if self._warm_start else 0
+        self.plan = replace(plan, warm_start=load_warm_start(spec))
+        self.skipped = self.plan.skipped
 
     @property
     def total(self) -> int | None:
@@ -99,7 +99,7 @@ class Driver:
         journaled = self.journal.read_earlier()
         metric = spec.objective.metric
         earlier = replay_events(journaled, self.history, self.scheduler, metric, self.lengths)
-        self.searcher = build_searcher(spec, earlier, self._warm_start)
+        self.searcher = build_searcher(spec, earlier, self.plan.warm_start)
         # A resume of a search without a usable trial runs the failed ones again
         self.retry_failed |= self.history.status == events.FAILED and self.history.best is None
         if self._has_grown and spec.search.skips and spec.search.trials(None) is not None:

@@ -72,8 +72,8 @@ def prepare(
         validate(spec, source=source, machine=machine, recorded=recorded),
         is_here=machine is not None,
     )
-    if is_new and (folder := ExperimentFolder(plan.spec.folder)).is_taken:
-        raise folder.build_taken_error()
+    if is_new:
+        ExperimentFolder(plan.spec.folder).refuse_taken()
     if recorded or plan.spec.warm_start is None:
         return plan
     from tuner.search.warm_start import build_warm_start  # numpy

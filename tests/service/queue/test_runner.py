@@ -83,7 +83,7 @@ class Played:
 def play(tmp_path):
     play = Played(tmp_path)
     yield play
-    for name in play.queue.list_files():  # whatever a failed test has left running
+    for name in play.queue.list_files():  # searches that a failed test has left running
         play.ends(name, "completed")
 
 

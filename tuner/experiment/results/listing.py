@@ -85,7 +85,7 @@ def find(
     sort: str | None = None,
     reverse: bool = False,
 ) -> list[Listed]:
-    """Those that `tuner ls` shows when asked so; raises UsageError as `rows.select_rows` does."""
+    """Those that the options of `tuner ls` choose, sorted. Raises UsageError as `select_rows`."""
     order = select_rows(
         [entry.build_row() for entry in listed], where=where, sort=sort, reverse=reverse
     )
