@@ -35,6 +35,11 @@ def test_ready_workers_are_those_that_the_spec_needs(fields, workers, trains):
     assert plan_workers(spec, Machine(cpus=4, gpus=0)) == (workers, ["ray.tune", *training])
 
 
+def test_no_worker_is_made_ready_for_trials_that_a_warm_start_skips():
+    spec = build_spec({"name": "x", "search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 9})
+    assert plan_workers(spec, Machine(cpus=4, gpus=0), 2)[0] == 2
+
+
 def test_free_port_is_reserved():
     with reserve_port() as port:
         with socket.socket() as other, pytest.raises(OSError, match="in use"):

@@ -80,7 +80,7 @@ def run(
     warn(format_start_banner(spec, plan.trials))
     from tuner.cluster import connect as cluster
 
-    with cluster.connect(address, spec=spec):
+    with cluster.connect(address, spec=spec, trials=plan.trials):
         cluster.wait_for_room(spec.resources, wait_for_resources)
         while True:
             try:

@@ -181,13 +181,16 @@ def find_scratch_folder() -> str:
 
 
 @contextmanager
-def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iterator[None]:
+def connect(
+    address: str = LOCAL, *, spec: ExperimentSpec | None = None, trials: int | None = None
+) -> Iterator[None]:
     """A connection to Ray at `address` (`local`, `auto` or HOST:PORT) within the context.
 
     An existing connection of this process is used and left open. A local Ray gets the CPUs that
-    this process may use, and leaves nothing behind; it starts the workers of a `spec` early. The
-    code of a `spec` is sent to a running cluster. Raises UsageError, with what to do, if a cluster
-    cannot be joined, and InterruptedSearchError after a signal that no search has handled.
+    this process may use, and leaves nothing behind; it starts the workers of a `spec` early.
+    trials: how many there will be, default those of `spec`. The code of a `spec` is sent to a
+    running cluster. Raises UsageError, with what to do, if a cluster cannot be joined, and
+    InterruptedSearchError after a signal that no search has handled.
     """
     ray_compat.prepare_environment()
     import ray
@@ -199,7 +202,9 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
         raise_interrupts() as no_more_interrupts,
         ray_compat.drop_prints(),
         ray_compat.silence_logger(ray_compat.TUNE_LOGGER, logging.CRITICAL),
-        start_local_ray(spec) if address == LOCAL else _join_cluster(address, spec) as scratch,
+        start_local_ray(spec, trials)
+        if address == LOCAL
+        else _join_cluster(address, spec) as scratch,
     ):
         _connected.scratch = scratch
         try:

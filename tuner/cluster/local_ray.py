@@ -45,7 +45,7 @@ _advice: list[Callable[[], str]] = []
 
 
 @contextmanager
-def start_local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
+def start_local_ray(spec: ExperimentSpec | None, trials: int | None = None) -> Iterator[str]:
     """A Ray of this process alone; yields its temporary folder, which goes with it.
 
     For a `spec` it gets its workers ready. Raises ExperimentError where Ray does not start.
@@ -69,19 +69,21 @@ def start_local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
     with guard.start(mark, folder), access.set_environment(environment), reserve_port() as port:
         try:
             with watch_daemons(), watch_memory(notes, marked):
-                _start(folder, port, spec)
+                _start(folder, port, spec, trials)
                 yield folder
         finally:
             ray.shutdown()
             guard.end(mark, folder)
 
 
-def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> None:
+def _start(
+    folder: str, runtime_env_port: int, spec: ExperimentSpec | None, trials: int | None
+) -> None:
     import ray
 
     cpus = quotas.count_usable_cpus()
     (free, _) = measure_memory()
-    workers, modules = plan_workers(spec, Machine.detect()) if spec else (cpus, [])
+    workers, modules = plan_workers(spec, Machine.detect(), trials) if spec else (cpus, [])
     with (
         translate_error(ExperimentError, _NOT_STARTED),
         run_in_thread(lambda over: importlib.import_module("ray.tune")),  # the driver will need it
@@ -103,16 +105,19 @@ def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> N
         )
 
 
-def plan_workers(spec: ExperimentSpec, machine: Machine) -> tuple[int, list[str]]:
+def plan_workers(
+    spec: ExperimentSpec, machine: Machine, trials: int | None = None
+) -> tuple[int, list[str]]:
     """How many workers `spec` needs at once, and what they can import before there is a trial.
 
-    A user's own module is imported within the trial, whose log then has what it prints.
+    trials: how many there will be, default those of `spec`. A user's own module is imported within
+    the trial, whose log then has what it prints.
     """
-    trials = count_fitting_trials(spec.resources, machine)
-    trials = min(trials, spec.max_concurrent or trials, spec.trials or trials)
+    fits = count_fitting_trials(spec.resources, machine)
+    live = min(fits, spec.max_concurrent or fits, trials or spec.trials or fits)
     ranks = spec.resources.ranks
     training = [spec.trainable.partition(":")[0]] if spec.ships and ranks == 1 else []
-    return trials * (ranks + (ranks > 1)), ["ray.tune", *training]
+    return live * (ranks + (ranks > 1)), ["ray.tune", *training]
 
 
 @contextmanager

@@ -75,7 +75,7 @@ class TuneRun:
             with (
                 ignore_stderr_errors(),
                 self._sync.keep_synced(driver.journal, stop.fail),
-                cluster.connect(spec=driver.spec),
+                cluster.connect(spec=driver.spec, trials=driver.total),
                 catch_signals(stop.receive_signal),
                 self._connect_observers(trackers),
             ):
