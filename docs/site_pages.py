@@ -21,16 +21,21 @@ PAGES = {  # path on the site -> path in the repository
         for page in ROOT.glob("benchmarks/*.md")
     },
 }
+LINKED = ("cluster/*", "experiments/*.py")  # files that pages link
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    from mkdocs.structure.files import File
+    from mkdocs.structure.files import File, InclusionLevel
 
     for path, source in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, path, content=text))
-    for file in ROOT.glob("cluster/*"):
-        files.append(File.generated(config, f"cluster/{file.name}", abs_src_path=str(file)))
+    for pattern in LINKED:
+        for file in ROOT.glob(pattern):
+            path = file.relative_to(ROOT).as_posix()
+            # Included: else `exclude_docs` leaves out Python files
+            included = InclusionLevel.INCLUDED
+            files.append(File.generated(config, path, abs_src_path=str(file), inclusion=included))
     return files
 
 
