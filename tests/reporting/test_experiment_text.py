@@ -88,7 +88,7 @@ def with_baseline(folder, **validation):
 
 def test_summary_of_uneven_classes_has_the_macro_recall(snapshot, storage):
     writer = Writer(make_folder(storage / "uneven"))
-    writer.trial(0, [metrics(0.8)], config={})
+    writer.trial(0, [{**metrics(0.8), "eval_loss": 0.25}], config={})
     writer.end()
     confusion = {"classes": ["cat", "dog"], "matrix": [[90, 0], [5, 5]]}
     test = {"test_accuracy": 0.95, "images": 100, "confusion": confusion}
@@ -97,7 +97,7 @@ def test_summary_of_uneven_classes_has_the_macro_recall(snapshot, storage):
 
 def test_summary_warns_of_accuracy_that_does_not_beat_the_baseline(snapshot, storage):
     writer = Writer(with_baseline(make_folder(storage / "digits"), images=60, baseline=0.5))
-    writer.trial(3, [metrics(0.55)])
+    writer.trial(3, [metrics(0.55)], config={"model_args": {"width": 16, "dropout": 1 / 3}})
     writer.end()
     results = writer.results
     snapshot(format_summary(results))

@@ -19,6 +19,7 @@ from tuner.reporting.commands import format_experiment_name, format_resume_comma
 from tuner.reporting.control_text import format_answers, format_changes
 from tuner.spec.by_value import is_by_value
 from tuner.spec.code import ELSEWHERE
+from tuner.spec.plain_values import flatten
 from tuner.wording import (
     clean_text,
     find_program,
@@ -33,6 +34,7 @@ from tuner.wording import (
 )
 
 _WIDTH = 80
+_VALIDATION = ("val_", "val/", "eval_")  # prefixes of metrics; the last is Hugging Face's
 _CAUSES = 5  # of failures that are shown
 _USED = 0.85  # of a time budget; a search that ends before says so
 
@@ -77,7 +79,7 @@ def format_best_trial(best: Mapping[str, Any], accuracy: Accuracy | None, metric
             f"  model       trial {trial_id} of {clean_text(name)}, seed {seed}",
         ]
     metrics = best["metrics"]
-    config = best["config"]
+    config = flatten(best["config"], ".")
     notes = describe_estimate(metric, best)
     values = [*_format_rows(metrics, accuracy, notes=notes), *_format_rows(config)]
     rows = format_rows([(f"    {clean_text(name)}", value) for name, value in values])
@@ -97,7 +99,8 @@ def format_model(
 ) -> list[str]:
     """The metrics of a model with their notes, those of the test split, and its config, aligned."""
     rows = [*_format_rows(metrics, accuracy, notes=notes), *_format_test_rows(test)]
-    configs = [(name, shorten(format_number(value), 60)) for name, value in config.items()]
+    settings = flatten(config, ".").items()
+    configs = [(name, shorten(format_number(value), 60)) for name, value in settings]
     lines = format_rows([(f"  {clean_text(name)}", value) for name, value in [*rows, *configs]])
     warnings = format_warnings(accuracy, build_test_accuracy(test))
     return [*lines[: len(rows)], *warnings, "Its config", *lines[len(rows) :]]
@@ -201,7 +204,7 @@ def _format_best(results: Results, test: Mapping[str, Any]) -> list[str]:
         return wrap(clean_text(why), _WIDTH)
     best = results.describe_best(trial)
     goals = [goal.metric for goal in results.objective.goals]
-    names = [*goals, *(name for name in best["metrics"] if name.startswith("val_"))]
+    names = [*goals, *(name for name in best["metrics"] if name.startswith(_VALIDATION))]
     metrics = {name: best["metrics"][name] for name in names if name in best["metrics"]}
     return [
         f"Best trial {trial.trial_id}, epoch {best['epoch']} of {trial.last_epoch}, {trial.status}",
