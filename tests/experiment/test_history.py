@@ -169,6 +169,7 @@ STORIES = st.lists(
         st.builds(end, st.integers(1, 5), st.sampled_from(["completed", "stopped", "interrupted"])),
         st.builds(end, st.integers(1, 5), st.just("failed"), error=st.just(OOM)),
         st.just(("experiment_ended", None, {"status": "interrupted"})),
+        st.just(("control", None, {"id": "1", "control": {"verb": "pause"}})),
     )
 )
 
@@ -188,6 +189,19 @@ def test_fold_loses_no_report(stories):
         assert trial.duration_s >= 0
         assert trial.ended == ends.get(trial.trial_id)
         assert trial.ended is not None or trial.status in ("running", "interrupted")
+
+
+@given(before=STORIES, after=STORIES)
+def test_copy_and_history_change_by_themselves(before, after):
+    earlier = events(*before)
+    *journaled, last = events(*before, *after, BEGIN)
+    history = fold(earlier, ACC)
+    copied = history.copy()
+    for event in journaled[len(before) :]:
+        history.apply(event)
+    history.copy().apply(last)
+    for changed, expected in ((copied, earlier), (history, journaled)):
+        assert vars(changed) | {"_unshared": None} == vars(fold(expected, ACC))
 
 
 @given(stories=STORIES)

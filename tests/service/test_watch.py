@@ -14,7 +14,7 @@ from tuner.experiment.results.listing import list_experiments, summarize_experim
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.trial_rows import build_trial_rows
 from tuner.service import watch
-from tuner.service.watch import Experiments, Followed, UnknownNameError
+from tuner.service.watch import Experiments, Follower, UnknownNameError
 
 
 @pytest.fixture
@@ -147,89 +147,69 @@ def upload(folder, url):
         system.pipe_file(f"{at}/experiment.json", (experiment / "experiment.json").read_bytes())
 
 
-def agree(followed):
-    """Whether they are what a reader of the whole journal finds."""
+def read(follower):
+    """The results as they are now, once they are what a reader of the whole journal finds."""
+    followed = follower.read()
     whole = Results(followed.folder)
     assert followed.show() == whole.show()
-    assert (followed.ranked, followed.front) == (whole.ranked, whole.front)
-    assert followed.list_rows() == build_trial_rows(whole)
-    assert list(followed.trials) == list(whole.trials)
-    return True
+    assert followed.trials == whole.trials
+    assert followed.rows == build_trial_rows(whole)
+    return followed
 
 
 def test_followed_equals_results_at_every_step(writer):
-    followed = Followed(writer.folder)
-    assert agree(followed)
+    follower = Follower(writer.folder)
+    read(follower)
     writer.trial(1, [0.5], end=None)
+    shown = (before := follower.read()).show()
     writer.trial(0, [0.7, 0.9], error=("nan", "m"))
-    followed.update()
-    assert agree(followed)
-    assert list(followed.trials) == ["00000", "00001"]
+    assert list(read(follower).trials) == ["00000", "00001"]
     writer.add("result", trial_id="00001", epoch=2, metrics={"val_accuracy": 0.8})
-    followed.update()
-    assert agree(followed)
+    read(follower)
     writer.end()
-    followed.update()
-    assert agree(followed)
-    assert followed.status == "completed"
+    assert read(follower).status == "completed"
+    assert before.show() == shown
 
 
 def test_update_applies_each_event_once_and_keeps_rows(writer):
     writer.trial(0, [0.5])
-    followed = Followed(writer.folder)
-    [row] = followed.list_rows()
-    version = followed.version
-    followed.update()
-    assert followed.version == version
+    follower = Follower(writer.folder)
+    [row] = follower.latest.rows
+    assert follower.read() is follower.latest
     writer.trial(1, [0.6])
-    followed.update()
-    assert [len(trial.results) for trial in followed.trials.values()] == [1, 1]
-    assert followed.list_rows()[0] is row
+    assert read(follower).rows[0] is row
 
 
 def test_update_applies_controls(writer):
-    followed = Followed(writer.folder)
+    follower = Follower(writer.folder)
     control = {"verb": "num-samples", "num_samples": 99}
     writer.add("control", id="1", control=control)
     writer.add("control", id="2", control={"verb": "pause"})
-    followed.update()
-    assert agree(followed)
-    assert followed.document == writer.results.document
-    assert (followed.document["spec"]["num_samples"], followed.status_text) == (99, "paused")
+    results = read(follower)
+    assert results.document == writer.results.document
+    assert (results.document["spec"]["num_samples"], results.status_text) == (99, "paused")
     writer.end()
 
 
-def test_update_notices_dead_and_resumed_driver(tmp_path):
+def test_update_notices_drivers_that_begin_die_and_resume(tmp_path, monkeypatch):
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5], end=None)
-    followed = Followed(writer.folder)
-    assert followed.status == "running"
-    writer.kill()
-    followed.update()
-    assert followed.status == "interrupted"
-    assert agree(followed)
-    writer = Writer(writer.folder, resumed=True)
-    followed.update()
-    assert agree(followed)
-    writer.end()
-
-
-def test_update_of_driver_not_yet_locked_becomes_running(writer, monkeypatch):
-    writer.trial(0, [0.5], end=None)
     with monkeypatch.context() as patch:
-        patch.setattr("tuner.experiment.folder.is_locked", lambda folder: False)
-        followed = Followed(writer.folder)
-    assert followed.status == "interrupted"
+        patch.setattr("tuner.experiment.folder.is_locked", lambda folder: False)  # not yet
+        follower = Follower(writer.folder)
+    assert follower.latest.status == "interrupted"
     writer.add("result", trial_id="00000", epoch=2, metrics={"val_accuracy": 0.8})
-    followed.update()
-    assert agree(followed)
-    assert followed.status == "running"
+    assert read(follower).status == "running"
+    writer.kill()
+    assert read(follower).status == "interrupted"
+    writer = Writer(writer.folder, resumed=True)
+    read(follower)
+    writer.end()
 
 
 def test_update_reads_replaced_journal_anew(tmp_path):
     for name, trials in {"x": 5, "y": 1}.items():
         ended(tmp_path / name, *[[0.5]] * trials)
-    followed = Followed(tmp_path / "x")
+    follower = Follower(tmp_path / "x")
     os.replace(tmp_path / "y" / JOURNAL, tmp_path / "x" / JOURNAL)
-    followed.update()
-    assert agree(followed)
+    read(follower)

@@ -4,6 +4,7 @@ clock.
 
 from __future__ import annotations
 
+import copy
 import gc
 from bisect import bisect_right
 from collections import Counter
@@ -89,6 +90,7 @@ class History:
         self._sign = objective.sign if objective else 0
         self._metrics = None if metrics is None else frozenset(metrics)
         self._reopened: dict[str, str] = {}  # their journaled statuses, until they start again
+        self._unshared: set[str] | None = None  # trials that no copy has; None: all
 
     @property
     def best(self) -> Best | None:
@@ -168,9 +170,26 @@ class History:
             "idle_s": round(fsum(gaps), 6),
         }
 
+    def sort_trials(self) -> None:
+        """Bring the trials into the order of their ids."""
+        self.trials = dict(sorted(self.trials.items(), key=lambda item: int(item[0])))
+
     def list_by_status(self, *statuses: str) -> list[TrialRecord]:
         """The trials of these statuses. Safe to call while another thread applies events."""
         return [trial for trial in list(self.trials.values()) if trial.status in statuses]
+
+    def copy(self) -> History:
+        """The history up to now, which later events do not change.
+
+        The two share each trial until one of them applies an event to it.
+        """
+        other = copy.copy(self)
+        other.trials = dict(self.trials)
+        for name in ("counts", "runs", "pace", "steered", "_reopened"):
+            setattr(other, name, copy.deepcopy(getattr(self, name)))
+        self._unshared = set()
+        other._unshared = set()
+        return other
 
     def apply(self, event: Event) -> None:
         """Take one event into account, oldest first. An unknown event changes nothing."""
@@ -211,6 +230,7 @@ class History:
         if trial is None:
             trial = self.trials[trial_id] = TrialRecord(trial_id, time)
             self.counts[RUNNING] += 1
+        trial = self._unshare(trial)
         if kind == TRIAL_STARTED:
             self._start(trial, event, is_new=is_new)
         if trial.status == RUNNING and trial.runs:
@@ -251,7 +271,15 @@ class History:
         if self.status == RUNNING:
             self.status = INTERRUPTED
         for trial in self.list_by_status(RUNNING):
-            self._set_status(trial, INTERRUPTED)
+            self._set_status(self._unshare(trial), INTERRUPTED)
+
+    def _unshare(self, trial: TrialRecord) -> TrialRecord:
+        """The trial, or in its place a copy if another history may have it."""
+        if self._unshared is None or trial.trial_id in self._unshared:
+            return trial
+        self._unshared.add(trial.trial_id)
+        self.trials[trial.trial_id] = trial.copy()
+        return self.trials[trial.trial_id]
 
     def _start(self, trial: TrialRecord, event: Event, *, is_new: bool) -> None:
         time = event["time"]
@@ -386,5 +414,5 @@ def fold(
     with pause_collector():
         for event in events:
             history.apply(event)
-        history.trials = dict(sorted(history.trials.items(), key=lambda item: int(item[0])))
+        history.sort_trials()
     return history

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from math import fsum, inf, isqrt, log1p
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -112,6 +113,16 @@ class TrialRecord:
             trained_with="find_seed",
             values="list_values",
             values_within="list_counted_values",
+        )
+
+    def copy(self) -> TrialRecord:
+        """A record that further events may change; it shares the reports."""
+        return replace(
+            self,
+            results=[*self.results],
+            checkpoints=[*self.checkpoints],
+            runs=deepcopy(self.runs),
+            curve=deepcopy(self.curve),
         )
 
     def find_seed(self, seed: int | None) -> int | None:

@@ -84,8 +84,7 @@ def experiments(
 @router.get("/{name}")
 def experiment(results: Opened) -> Response:
     """The status of an experiment, and its best trial: `tuner show --json`."""
-    with results.lock:
-        return Json(show_json(results))
+    return Json(show_json(results))
 
 
 @router.get("/{name}/best")
@@ -96,8 +95,7 @@ def best(
     mode: str | None = None,
 ) -> Response:
     """The best trials, best first: `tuner best --top K --json`."""
-    with results.lock:
-        return Json(describe_best(results, top=top, metric=metric, mode=mode))
+    return Json(describe_best(results, top=top, metric=metric, mode=mode))
 
 
 @router.get("/{name}/trials")
@@ -109,15 +107,13 @@ def trials(chosen: ChosenRows) -> Response:
 @router.get("/{name}/trials/{trial_id}")
 def trial(results: Opened, trial_id: str) -> Response:
     """One trial with its reports: `tuner trials --trial ID --json`."""
-    with results.lock:
-        return Json(describe_trial(results, results.trial(trial_id)))
+    return Json(describe_trial(results, results.trial(trial_id)))
 
 
 @router.get("/{name}/trials/{trial_id}/log", response_class=PlainTextResponse)
 def log(results: Opened, trial_id: str) -> Response:
     """The end of a trial's output, as plain text."""
-    with results.lock:
-        trial = results.trial(trial_id)
+    trial = results.trial(trial_id)
     return PlainTextResponse(read_log(results, trial))
 
 
@@ -131,8 +127,7 @@ def figures(
     metric: Annotated[str | None, Query(description="of the curves")] = None,
 ) -> Response:
     """The figures of the trials that are chosen, as descriptions for plotly.js."""
-    with results.lock:
-        return Json(describe_figures(results, section, where=where, top=top, by=by, metric=metric))
+    return Json(describe_figures(results, section, where=where, top=top, by=by, metric=metric))
 
 
 @router.get("/{name}/spec")
@@ -153,8 +148,7 @@ def controls(results: Opened) -> Response:
     """The controls that were requested of the search, oldest first, with the driver's answers."""
     requests = control.read_requests(results.files)
     by_id = {request.id: request.model_dump(mode="json") for request in requests}
-    with results.lock:
-        by_id |= {answer.id: answer.as_dict() for answer in results.history.steered.answers}
+    by_id |= {answer.id: answer.as_dict() for answer in results.history.steered.answers}
     in_order = [by_id[request_id] for request_id in sorted(by_id)]
     return Json(
         [
@@ -187,7 +181,7 @@ def describe_figures(
     metrics = results.metrics
     if metric is not None:
         check("metric", metric, [results.metric, *metrics])
-    chosen = choose_trials(results, select_rows(results.list_rows(), where=where), top)
+    chosen = choose_trials(results, select_rows(results.rows, where=where), top)
     trials = {trial_id: results.trials[trial_id] for trial_id in chosen.values()}
     data = FigureData(results, trials)
     drawn = [

@@ -199,10 +199,9 @@ class Live:
         """An experiment's version, and unless it is `seen`, how it stands."""
         try:
             results = self.experiments.open_experiment(name)
-            with results.lock:
-                if results.version == seen:
-                    return seen, {}
-                return results.version, {**show_json(results), "view": describe_experiment(results)}
+            if results.version == seen:
+                return seen, {}
+            return results.version, {**show_json(results), "view": describe_experiment(results)}
         except (TunerError, OSError) as error:
             return -2, {"name": name, "error": str(error)}
 

@@ -48,10 +48,9 @@ def choose_rows(
     offset: Annotated[int, Query(ge=0, description="after so many")] = 0,
     top: Top = None,
 ) -> Chosen:
-    with results.lock:
-        rows = results.list_rows()
-        matches = select_trial_rows(rows, where=where, sort=sort, reverse=reverse)
-        order = [*choose_trials(results, matches, top)]
+    rows = results.rows
+    matches = select_trial_rows(rows, where=where, sort=sort, reverse=reverse)
+    order = [*choose_trials(results, matches, top)]
     return Chosen([rows[number] for number in order[offset:][:limit]], len(order))
 
 
@@ -60,7 +59,7 @@ ChosenRows = Annotated[Chosen, Depends(choose_rows)]
 
 def choose_trials(results: Followed, order: Sequence[int], top: int | None) -> dict[int, str]:
     """The ids of the rows in `order`, or of the best `top` of them, by the number of the row."""
-    rows = results.list_rows()
+    rows = results.rows
     ids = {number: rows[number]["trial_id"] for number in order}
     if top is None:
         return ids

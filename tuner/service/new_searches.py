@@ -82,9 +82,8 @@ def add(request: Request, text: Text) -> Response:
 @router.get("/api/experiments/{name}/trials/{trial_id}/variation", response_class=PlainTextResponse)
 def variation(results: Opened, trial_id: str) -> Response:
     """A spec in YAML that trains the config of a trial once more, to be changed."""
-    with results.lock:
-        config = results.trial(trial_id).config
-        spec = results.spec
+    config = results.trial(trial_id).config
+    spec = results.spec
     plain = spec.model_dump(mode="json", include=ask_tell.SETTABLE, exclude_defaults=True)
     plain["search"] = {
         "strategy": "random",

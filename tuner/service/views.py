@@ -7,7 +7,6 @@ title, and lines, rows of texts after a head, or pictures.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from pathlib import PurePath
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -98,8 +97,7 @@ def table(results: Opened, chosen: ChosenRows) -> Response:
 @router.get(f"{_OF_TRIAL}/config", response_class=PlainTextResponse)
 def config(results: Opened, trial_id: str) -> Response:
     """The config of a trial in a line."""
-    with results.lock:
-        plain = flatten(results.trial(trial_id).config, ".")
+    plain = flatten(results.trial(trial_id).config, ".")
     return PlainTextResponse(format_config(plain, _LONGEST_CONFIG))
 
 
@@ -110,37 +108,34 @@ def view(
     metric: Annotated[str | None, Query(description="of the curve")] = None,
 ) -> Response:
     """A trial in words, beside the best one."""
-    with results.lock:
-        trial = results.trial(trial_id)
-        whose, measured = _find_measured(results, trial)
-        figures = [
-            draw_trial(FigureData(results), trial.trial_id, metric),
-            draw_confusion(measured),
-        ]
-        error = trial.error
-        return Json(
-            {
-                "trial_id": trial.trial_id,
-                "status": trial.status,
-                "line": (
-                    f"{format_amount(trial.last_epoch, 'epoch')}, "
-                    f"{format_duration(trial.duration_s)}"
-                ),
-                "failure": [_describe_failure(error)] if error else [],
-                "figures": [figure.as_dict() for figure in figures if figure],
-                "metric": metric or results.metric,
-                "metrics": results.metrics,
-                "config": trial.config,
-                "sections": [*_describe_trial(results, trial, whose, measured)],
-            }
-        )
+    trial = results.trial(trial_id)
+    whose, measured = _find_measured(results, trial)
+    figures = [
+        draw_trial(FigureData(results), trial.trial_id, metric),
+        draw_confusion(measured),
+    ]
+    error = trial.error
+    return Json(
+        {
+            "trial_id": trial.trial_id,
+            "status": trial.status,
+            "line": (
+                f"{format_amount(trial.last_epoch, 'epoch')}, {format_duration(trial.duration_s)}"
+            ),
+            "failure": [_describe_failure(error)] if error else [],
+            "figures": [figure.as_dict() for figure in figures if figure],
+            "metric": metric or results.metric,
+            "metrics": results.metrics,
+            "config": trial.config,
+            "sections": [*_describe_trial(results, trial, whose, measured)],
+        }
+    )
 
 
 @router.get(f"{_OF_TRIAL}/pictures/{{position}}")
 def picture(results: Opened, trial_id: str, position: int) -> Response:
     """The thumbnail of one of the images that the trial takes for another class."""
-    with results.lock:
-        _, measured = _find_measured(results, results.trial(trial_id))
+    _, measured = _find_measured(results, results.trial(trial_id))
     for mistake in _list_mistakes(measured)[position : position + 1]:
         if jpeg := create_thumbnail(mistake):
             return Response(jpeg, media_type="image/jpeg")
@@ -154,18 +149,14 @@ def compare(
     """Experiments side by side: what `tuner compare` says, figures, and their best configs."""
     if not FEWEST <= len(name) <= MOST:
         raise UsageError(f"a page compares {FEWEST} to {MOST} experiments, got {len(name)}")
-    opened = [experiments.open_experiment(each) for each in name]
-    with ExitStack() as locks:
-        for results in opened:
-            locks.enter_context(results.lock)
-        comparison = Comparison(opened)
-        return Json(
-            {
-                "headline": comparison_text.format_headline(comparison),
-                "figures": [figure.as_dict() for figure in draw_comparison(comparison)],
-                "sections": [*_describe_comparison(comparison)],
-            }
-        )
+    comparison = Comparison([experiments.open_experiment(each) for each in name])
+    return Json(
+        {
+            "headline": comparison_text.format_headline(comparison),
+            "figures": [figure.as_dict() for figure in draw_comparison(comparison)],
+            "sections": [*_describe_comparison(comparison)],
+        }
+    )
 
 
 def _describe_failure(error: TrialError) -> Section:

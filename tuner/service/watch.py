@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import TunerError, UsageError, suggest_similar
-from tuner.experiment.events import EXPERIMENT_STARTED, RUNNING
+from tuner.experiment.events import RUNNING
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder, compute_local_fingerprint
 from tuner.experiment.history import History, pause_collector
@@ -27,91 +27,79 @@ from tuner.experiment.results.described import Described
 from tuner.experiment.results.listing import Listed, sort_oldest_first, summarize_experiment
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.trial_rows import build_trial_row
-from tuner.experiment.steered import apply_controls
 from tuner.experiment.storage import find_experiment_folders, resolve_storage
+from tuner.experiment.trials import TrialRecord
 from tuner.places import find_url, format_path
 from tuner.reporting.experiment_tables import describe_listed
+from tuner.spec.sections import Objective
 
 _AT_ONCE = 8  # experiments that are read in parallel from a store, which answers slowly
 _BATCH = 24  # experiments that are read before the first are shown
 _MOST_KEPT = 4  # experiments in memory that do not run
-
-
-# The properties that Results computes once, without the history, which `update` extends
-_CACHED = {
-    name
-    for kind in Results.__mro__
-    for name, value in vars(kind).items()
-    if isinstance(value, cached_property) and name != "history"
-}
+_Rows = dict[str, tuple[TrialRecord, dict[str, Any]]]  # by trial_id, with what they are made of
 
 
 class Followed(Results):
-    """Results that `update` keeps up to date, without reading a line of the journal twice.
+    """The results that a follower has read. version: increases with each change."""
 
-    A thread holds `lock` while it uses them. Raises as `Results` does.
+    def __init__(self, follower: Follower, *, is_driven: bool) -> None:
+        Described.__init__(self, follower.folder)
+        history = follower.read_history(self.objective, self.document.get(VALIDATION))
+        self.version = follower.version
+        self._rows = follower.rows
+        self._set_history(history, is_driven=is_driven)
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of `build_trial_rows`. Only rows of changed trials are made again."""
+        rows = []
+        for trial in self.trials.values():
+            made = self._rows.get(trial.trial_id)
+            if made is None or made[0] is not trial:
+                made = self._rows[trial.trial_id] = trial, build_trial_row(self, trial)
+            rows.append(made[1])
+        return rows
+
+
+class Follower:
+    """Reads an experiment again and again, but no line of its journal twice.
+
+    latest: what was read last. rows: of the trials in it. Raises as `Results` does.
     """
 
     def __init__(self, folder: Path) -> None:
-        Described.__init__(self, folder)
-        self.lock = threading.RLock()
-        self.version = 0  # increases with each change
+        self.folder = folder
+        self.version = 0
+        self.rows: _Rows = {}
         self._seen: object = None
-        self._was_driven = False
-        self._begin()
-        self.update()
-
-    def update(self) -> None:
-        """Read what has been written since; raises as `Results` does."""
-        with self.lock:
-            is_driven = self.files.is_driven  # first: a driver that ends meanwhile has said so
-            state = self.files.compute_fingerprint(), is_driven
-            if state == self._seen:
-                return
-            self.files.refresh()
-            for name in _CACHED:
-                self.__dict__.pop(name, None)
-            self._read_changes(is_driven=is_driven)
-            self._seen = state
-            self.version += 1
-
-    def list_rows(self) -> list[dict[str, Any]]:
-        """The rows of `build_trial_rows`. Only rows of changed trials are made again."""
-        for trial in self.trials.values():
-            if trial.trial_id not in self._rows:
-                self._rows[trial.trial_id] = build_trial_row(self, trial)
-        return [self._rows[trial_id] for trial_id in self.trials]
-
-    def _begin(self) -> None:
-        self._tail = Tail(self.folder)
         self._size = 0
-        self._rows: dict[str, dict[str, Any]] = {}
-        self.history = History(self.objective, images=self.document.get(VALIDATION))
+        self.latest = self.read()
 
-    def _read_changes(self, *, is_driven: bool) -> None:
-        size_before = self._size
-        self._size = os.stat(self.folder / JOURNAL).st_size
-        is_replaced = self._size < size_before  # the local copy of a store's journal may be
-        if is_replaced or (is_driven and not self._was_driven):  # undo `interrupt`
-            self._begin()
-        self._was_driven = is_driven
-        self._apply()
-        self.document = apply_controls(self.files.read_document(), self.history.steered.answers)
-        if not is_driven and (self.status == RUNNING or self.counts[RUNNING]):
-            self._rows.clear()
-            self.history.interrupt()
+    def read(self) -> Followed:
+        """The results as they are now; the latest ones if nothing has changed."""
+        files = ExperimentFolder(self.folder)
+        is_driven = files.is_driven  # first: a driver that ends meanwhile has said so
+        seen = files.compute_fingerprint(), is_driven
+        if seen != self._seen:
+            self.latest = Followed(self, is_driven=is_driven)
+            self._seen = seen
+        return self.latest
 
-    def _apply(self) -> None:
+    def read_history(self, objective: Objective, images: object) -> History:
+        """What the journal says now, of the experiment's next version."""
+        size = os.stat(self.folder / JOURNAL).st_size
+        if size < self._size or not self.version:  # the local copy of a store's may be replaced
+            self._tail = Tail(self.folder)
+            self._history = History(objective, images=images)
+        self._size = size
+        begun = len(self._history.trials)
         with pause_collector():
             for event in self._tail.read():
-                self.history.apply(event)
-                if event["event"] == EXPERIMENT_STARTED:  # interrupts trials that were running
-                    self._rows.clear()
-                self._rows.pop(event.get("trial_id", ""), None)
-        ids = list(map(int, self.history.trials))
-        if ids != sorted(ids):
-            in_order = sorted(self.history.trials.items(), key=lambda item: int(item[0]))
-            self.history.trials = dict(in_order)
+                self._history.apply(event)
+        if len(self._history.trials) > begun:
+            self._history.sort_trials()
+        self.version += 1
+        return self._history.copy()
 
 
 class UnknownNameError(UsageError):
@@ -169,7 +157,7 @@ class Experiments:
         self._to_read: list[Path] = []
         self._names_due = 0.0
         # Those that run, and the last requested ones of the others; the latest is at the end
-        self._followed: dict[Path, Followed] = {}
+        self._followers: dict[Path, Follower] = {}
         self._following = threading.Lock()
         self._looking = threading.Lock()
 
@@ -234,13 +222,13 @@ class Experiments:
 
     def _follow_folder(self, folder: Path) -> Followed:
         with self._following:
-            followed = self._followed.pop(folder, None) or Followed(folder)
-            followed.update()
-            self._followed[folder] = followed
-            over = [path for path, each in self._followed.items() if each.status != RUNNING]
+            follower = self._followers.pop(folder, None) or Follower(folder)
+            results = follower.read()
+            self._followers[folder] = follower
+            over = [p for p, each in self._followers.items() if each.latest.status != RUNNING]
             for path in over[:-_MOST_KEPT]:
-                del self._followed[path]
-        return followed
+                del self._followers[path]
+        return results
 
     def _find(self, now: float) -> None:
         """Notice new folders, and those that have gone."""
@@ -249,7 +237,7 @@ class Experiments:
         folders = {f.name: f for f in find_experiment_folders(self._storage, trusted=self._entries)}
         for name in self._entries.keys() - folders.keys():
             with self._following:
-                self._followed.pop(self._entries.pop(name).listed.folder, None)
+                self._followers.pop(self._entries.pop(name).listed.folder, None)
             self.version += 1
             self._gone[name] = self.version
         new = [folder for name, folder in folders.items() if name not in self._entries]
@@ -276,7 +264,7 @@ class Experiments:
 
     def _read(self, folder: Path, now: float) -> _Entry:
         mark = self._read_mark(folder)
-        grows = folder in self._followed or ExperimentFolder(folder).is_driven
+        grows = folder in self._followers or ExperimentFolder(folder).is_driven
         row = self._list_one(folder, *((self._follow_folder,) if grows else ()))
         document = {**row.as_dict(), "words": describe_listed(row)}
         return _Entry(row, document, mark, self._compute_due(row, now))

@@ -44,7 +44,9 @@ _DIGITS = 5  # of a trial's id
 
 
 class Results(Described):
-    """An experiment as its folder shows it when constructed.
+    """An experiment as its folder shows it when constructed: threads may share it.
+
+    history: all that its journal says.
 
     metric, mode None: the objective's, or the mode that another metric's name implies. What has not
     ended is "running" under a live driver, else "interrupted". Raises UsageError for a folder that
@@ -61,22 +63,22 @@ class Results(Described):
 
     def __init__(self, folder: Path | str) -> None:
         # Asked first: a driver that ends meanwhile has then journaled its end
-        self._is_live = ExperimentFolder(folder).is_driven
+        is_driven = ExperimentFolder(folder).is_driven
         super().__init__(folder)
-        self.document = apply_controls(self.document, self.history.steered.answers)
+        images = self.document.get(VALIDATION)
+        history = fold(self.files.read_events(), self.objective, images=images)
+        self._set_history(history, is_driven=is_driven)
+
+    def _set_history(self, history: History, *, is_driven: bool) -> None:
+        """Show what a journal says, of which nothing changes from now on."""
+        if not is_driven:
+            history.interrupt()
+        self.history = history
+        self.document = apply_controls(self.document, history.steered.answers)
 
     def __repr__(self) -> str:
         trials = format_amount(sum(self.counts.values()), "trial")
         return f"<Results of {self.name}: {self.status}, {trials}>"
-
-    @cached_property
-    def history(self) -> History:
-        """All that its journal says."""
-        images = self.document.get(VALIDATION)
-        history = fold(self.files.read_events(), self.objective, images=images)
-        if not self._is_live:
-            history.interrupt()
-        return history
 
     @property
     def status(self) -> str:
