@@ -131,12 +131,6 @@ def test_spec_is_validated(serving, experiment):
         ("digits", ["trainable.command=ls"], "must not name code: trainable (ls)"),
         ("digits", ["storage=/tmp"], "storage: is the server's own; leave it out"),
         ("digits", ["notify=https://x/"], "notify: is the server's own; leave it out"),
-        ("digits", ["log=wandb"], "log: is the server's own"),
-        ("digits", ["training.data_dir=/etc"], "training.data_dir: is the server's own"),
-        ("digits", ["search.space.start_from=/x"], "search.space.start_from: is the server's own"),
-        ("digits", ["warm_start=../other"], "warm_start: must be a name in the server's storage"),
-        ("digits", ["warm_start=~root"], "warm_start: must be a name in the server's storage"),
-        ({"search": {"configs": [{"data_dir": "/etc"}]}}, [], "search.configs.0.data_dir: is the"),
         (
             "digits",
             ["search.space.dataset=choice(['digits', 'mine:load'])"],

@@ -4,8 +4,7 @@ import pytest
 from served import Served
 from stories import search
 
-from tuner.errors import UsageError
-from tuner.service.new_searches import find_line, list_faults, validate_experiment
+from tuner.service.new_searches import find_line, list_faults
 from tuner.service.queue.entries import Queue
 from tuner.spec.text import find_lines, read_value
 
@@ -94,13 +93,3 @@ def test_variation_is_a_spec_that_trains_the_config_once(tmp_path):
     assert spec["search"]["points_to_evaluate"] == [results.trials["00001"].config]
     assert (spec["name"], spec["num_samples"]) == ("x-variation", 1)
     assert plan(served, text)["faults"] == []
-
-
-def test_plan_of_a_name_has_the_settings(tmp_path):
-    plan = validate_experiment("digits", ["num_samples=3"], str(tmp_path))
-    assert (plan["name"], plan["trials"], plan["spec"]["num_samples"]) == ("digits", 3, 3)
-
-
-def test_plan_of_a_file_is_refused(snapshot):
-    with snapshot.raises(UsageError):
-        validate_experiment("mine.yaml", [], None)

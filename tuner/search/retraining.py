@@ -31,6 +31,7 @@ from tuner.experiment.results.confirmation import (
     find_refit,
     is_trained,
     link,
+    refuse_confirmation,
     should_refit,
 )
 from tuner.experiment.results.results import Results
@@ -201,11 +202,9 @@ def _resolve_declaration(results: Results, trainable: Any) -> tuple[str, Declara
 
 def _check_ended(results: Results) -> None:
     """Raise UsageError unless the search has ended, NoUsableTrialError without usable trial."""
-    spec = results.spec
-    if spec.confirms:
-        raise UsageError(f"{results.name} confirms {spec.confirms.name}: name that")
-    if spec.refits:
-        raise UsageError(f"{results.name} refits {spec.refits.name}: name that")
+    refuse_confirmation(results)
+    if refits := results.spec.refits:
+        raise UsageError(f"{results.name} refits {refits.name}: name that")
     if results.status == RUNNING:
         raise UsageError(f"{results.name} still runs: its leaders are known when it has ended")
     results.get_best_trial()

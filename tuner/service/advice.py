@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
@@ -17,38 +16,23 @@ from tuner.experiment import control
 from tuner.experiment.events import RUNNING
 from tuner.experiment.results.results import Results
 from tuner.service.answers import Json
+from tuner.service.commands import Findings, compute_findings, run_tuner
 from tuner.service.dependencies import BROWSER, Opened
-from tuner.service.new_searches import run_tuner
 from tuner.wording import find_program
 
 _EVERY_S = 30.0  # between two computations, at least
 _SHARE = 0.02  # of a core that they take, at most
 _QUEUED = {"run": "add", "confirm": "confirm"}  # the command of `tuner queue` for one of `tuner`
 _MORE = "--add-samples"
-_Findings = list[dict[str, Any]]
 
 router = APIRouter(prefix="/api/experiments")
-
-
-def compute_findings(name: str, storage: str | None, *, ask: str | None = None) -> _Findings:
-    """The findings of `tuner advise --json`, in a process of its own; raises UsageError.
-
-    With many trials that takes seconds, which no other answer waits for.
-    """
-    options = ["--storage", storage] if storage else []
-    if ask:
-        options += ["--ask", ask]
-    findings: _Findings = json.loads(run_tuner("advise", "--json", *options, "--", name))[
-        "findings"
-    ]
-    return findings
 
 
 class _Kept(NamedTuple):
     """Findings, those before them, and when to compute them again."""
 
-    findings: _Findings
-    before: _Findings
+    findings: Findings
+    before: Findings
     is_running: bool
     due: float
 
@@ -61,7 +45,7 @@ class Advice:
         storage: str | None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        compute: Callable[[str, str | None], _Findings] = compute_findings,
+        compute: Callable[[str, str | None], Findings] = compute_findings,
     ) -> None:
         self.storage = storage
         self._clock = clock
@@ -69,7 +53,7 @@ class Advice:
         self._kept: dict[str, _Kept] = {}
         self._computing = threading.Lock()
 
-    def update(self, results: Results) -> _Findings:
+    def update(self, results: Results) -> Findings:
         """The findings, as old as _EVERY_S and _SHARE make them."""
         name = results.name
         is_running = results.status == RUNNING

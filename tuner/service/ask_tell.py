@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +18,6 @@ from pydantic import Field
 
 from tuner.errors import (
     FAILURE_KINDS,
-    Fault,
     NameTakenError,
     SearchClosedError,
     TunerError,
@@ -27,36 +25,15 @@ from tuner.errors import (
 )
 from tuner.experiment.storage import find_experiment, resolve_storage
 from tuner.service.answers import Json
+from tuner.service.remote_specs import check_remote
 from tuner.service.watch import UnknownNameError
-from tuner.spec.code import ELSEWHERE, find_code, list_trial_sections
-from tuner.spec.experiment import COMPLETE_STORAGE, ExperimentSpec, is_name
-from tuner.spec.plain_values import find_value_fault
+from tuner.spec.code import ELSEWHERE
 from tuner.spec.settings import Settings
 
 if TYPE_CHECKING:
     from tuner.search.ask_tell import AskTell
 
 PATH = "/api/ask-tell"
-
-# Keys of a spec that comes over HTTP; others write, send or read where the user has not said
-SETTABLE = {
-    "name",
-    "trainable",
-    "training",
-    "search",
-    "objective",
-    "scheduler",
-    "resources",
-    "timeouts",
-    "checkpoints",
-    "stop",
-    "num_samples",
-    "max_concurrent",
-    "time_budget_s",
-    "seed",
-    "warm_start",
-}
-_PATHS = {"data_dir", "start_from"}  # settings of trials that name any file of this machine
 
 _CLOSED = {"description": "nothing was recorded; ask again after Retry-After seconds"}
 router = APIRouter(prefix=PATH, responses={503: _CLOSED})
@@ -146,27 +123,6 @@ class Searches:
         for name in list(self._open):
             with suppress(TunerError):
                 self.close(name)
-
-
-def check_remote(raw: Mapping[str, Any]) -> None:
-    """Raise UsageError for a spec over HTTP that names code, or what is for the server's user."""
-    if fault := find_value_fault(raw):
-        raise UsageError(f"the spec {fault}")
-    refused = [key for key in raw if key in ExperimentSpec.model_fields.keys() - SETTABLE]
-    if raw.get("trainable") != ELSEWHERE:  # whose settings mean nothing here
-        for section, values in list_trial_sections(raw):
-            refused += [f"{section}.{name}" for name in sorted(_PATHS & values.keys())]
-    if refused:
-        raise UsageError("\n".join(f"{key}: is the server's own; leave it out" for key in refused))
-    earlier = raw.get("warm_start")
-    for name in earlier if isinstance(earlier, list) else [earlier]:
-        if isinstance(name, str) and name != COMPLETE_STORAGE and not is_name(name):
-            raise UsageError(
-                str(Fault("warm_start", "must be a name in the server's storage", name))
-            )
-    if code := find_code(raw):
-        keys = ", ".join(f"{each.key} ({each.path})" for each in code)
-        raise UsageError(f"a spec that comes over HTTP must not name code: {keys}")
 
 
 class Client(Settings):

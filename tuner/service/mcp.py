@@ -25,12 +25,13 @@ from starlette.routing import Route
 
 from tuner.errors import TunerError, UsageError, build_unknown_fault
 from tuner.experiment.control import build_control, send_request
+from tuner.experiment.results.confirmation import show_json
+from tuner.experiment.results.listing import find
+from tuner.experiment.results.trial_rows import describe_trial
 from tuner.experiment.verbs import VERBS
-from tuner.service import api
-from tuner.service.advice import compute_findings
 from tuner.service.answers import build_refusal
+from tuner.service.commands import compute_findings, validate_experiment
 from tuner.service.dependencies import choose_rows
-from tuner.service.new_searches import validate_experiment
 from tuner.service.queue.entries import Queue, build_entry
 from tuner.service.queue.searches import build_entry_spec
 from tuner.service.watch import Experiments
@@ -74,16 +75,16 @@ class Tools:
 
     def list_experiments(self, where: Text = None, limit: Limit = 10) -> str:
         """The latest experiments. where: an expression over their keys, as status == 'running'."""
-        rows = json.loads(bytes(api.experiments(self._experiments, where=where).body))
-        return _format_answer(
-            {"matches": len(rows), "experiments": rows[::-1][:limit]}, limit > _SHORT
-        )
+        matches = find(self._experiments.list_experiments(), where=where)
+        rows = [experiment.as_dict() for experiment in matches[::-1][:limit]]
+        return _format_answer({"matches": len(matches), "experiments": rows}, limit > _SHORT)
 
     def show(self, name: str, trial_id: Text = None, full: Full = False) -> str:
         """The status, best trial and controls of an experiment; or a trial with its reports."""
         results = self._experiments.open_experiment(name)
-        answer = api.trial(results, trial_id) if trial_id else api.experiment(results)
-        return _format_answer(json.loads(bytes(answer.body)), full)
+        if trial_id:
+            return _format_answer(describe_trial(results, results.trial(trial_id)), full)
+        return _format_answer(show_json(results), full)
 
     def trials(self, name: str, where: Text = None, sort: Text = None, limit: Limit = 10) -> str:
         """The trials of an experiment. where: an expression over their keys; sort: KEY or -KEY."""
@@ -206,7 +207,7 @@ def _clip_value(value: Any, left: list[int]) -> Any:
             for key, item in value.items()
             if left[0] > 0
         }
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_clip_value(item, left) for item in value if left[0] > 0]
     if isinstance(value, str):
         value = value[:200]

@@ -6,34 +6,29 @@ YAML. It names no code: it starts what ships, and what the user has in experimen
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Annotated, Any
 
 import yaml
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import PlainTextResponse, Response
 
-from tuner.errors import Fault, UsageError, translate_error
+from tuner.errors import UsageError, translate_error
 from tuner.experiment.resolve import describe
 from tuner.reporting.plan_text import format_plan
-from tuner.service import ask_tell
 from tuner.service.answers import Json
+from tuner.service.commands import validate_experiment
 from tuner.service.dependencies import BROWSER, Opened
-from tuner.service.queue.entries import ERROR, Queue, build_entry
-from tuner.spec.declaration import load_default_declaration
+from tuner.service.queue.entries import Queue, build_entry
+from tuner.service.remote_specs import SETTABLE
 from tuner.spec.experiment import build_spec
-from tuner.spec.text import apply_assignments, find_lines, read_value
+from tuner.spec.text import find_lines, read_value
 from tuner.wording import find_program, format_time
 
-_TIMEOUT_S = 600.0  # of a command: images may be many
 _LINE = re.compile(r"\bline (\d+)")
 
 router = APIRouter()
@@ -84,7 +79,7 @@ def variation(results: Opened, trial_id: str) -> Response:
     """A spec in YAML that trains the config of a trial once more, to be changed."""
     config = results.trial(trial_id).config
     spec = results.spec
-    plain = spec.model_dump(mode="json", include=ask_tell.SETTABLE, exclude_defaults=True)
+    plain = spec.model_dump(mode="json", include=SETTABLE, exclude_defaults=True)
     plain["search"] = {
         "strategy": "random",
         "space": plain["search"]["space"],
@@ -104,47 +99,6 @@ def validate_text(text: str, storage: str | None) -> dict[str, Any]:
     if not arguments:
         raise UsageError("the text is empty: give a name, images, or a spec")
     return validate_experiment(arguments[0], arguments[1:], storage)
-
-
-def validate_experiment(
-    experiment: str | dict[str, Any], settings: Sequence[str], storage: str | None
-) -> dict[str, Any]:
-    """What `tuner validate --json` prints of an experiment, with its spec.
-
-    experiment: a name, images after a scheme as in folder:PATH, or a spec. settings: KEY=VALUE.
-    storage: None for the default. Raises UsageError for a file, code, or a spec with faults.
-    """
-    raw = apply_assignments(experiment if isinstance(experiment, dict) else {}, settings)
-    ask_tell.check_remote(raw)
-    options = [] if storage is None else ["--storage", storage]
-    schemes = tuple(load_default_declaration().schemes)
-    with NamedTemporaryFile("w", suffix=".json") as file:
-        if isinstance(experiment, dict):
-            json.dump({"name": "search", **raw}, file)
-            file.flush()
-            experiment = file.name
-            settings = ()
-        elif not experiment.isidentifier() and experiment.partition(":")[0] not in schemes:
-            rule = "must be a name, or images after a scheme"
-            raise UsageError(str(Fault("experiment", rule, experiment, schemes)))
-        try:
-            output = run_tuner("validate", "--json", *options, "--", experiment, *settings)
-        except UsageError as error:
-            raise UsageError(str(error).replace(file.name, "the spec")) from None
-    plan = json.loads(output)
-    spec = plan.pop("spec")
-    return {"name": spec["name"], **plan, "spec": spec}
-
-
-def run_tuner(*arguments: str) -> str:
-    """The output of a command of tuner, in a process of its own; UsageError if it fails."""
-    command = [sys.executable, "-m", "tuner", *arguments]
-    with translate_error(UsageError, "the command has no end", of=subprocess.TimeoutExpired):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
-    if done.returncode:
-        message = done.stderr.rpartition(ERROR)[2].strip()
-        raise UsageError(message or f"the command has failed with {done.returncode}")
-    return done.stdout
 
 
 def list_faults(message: str, text: str) -> list[dict[str, Any]]:

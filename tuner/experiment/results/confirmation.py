@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import NoUsableTrialError, SpecError, TunerError
+from tuner.errors import NoUsableTrialError, SpecError, TunerError, UsageError
 from tuner.experiment.events import COMPLETED
 from tuner.experiment.files import CONFIRMED, REFITTED
 from tuner.experiment.results.accuracy import describe_test
@@ -182,6 +182,12 @@ def _compare_leaders(leaders: Sequence[Leader], objective: Objective) -> tuple[L
 
 def _describe_interval(mean: Mean | None) -> list[float] | None:
     return None if mean is None or mean.low is None or mean.high is None else [mean.low, mean.high]
+
+
+def refuse_confirmation(results: Results) -> None:
+    """Raise UsageError for an experiment that confirms another one."""
+    if confirms := results.spec.confirms:
+        raise UsageError(f"{results.name} confirms {confirms.name}: name that")
 
 
 def find_confirmation(results: Results) -> Confirmation | None:

@@ -12,6 +12,7 @@ import yaml
 
 from tuner.errors import UsageError, translate_error
 from tuner.experiment.files import create_file
+from tuner.experiment.results.confirmation import refuse_confirmation
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import find_best_value
 from tuner.experiment.trials import TrialRecord
@@ -59,8 +60,7 @@ def refine(results: Results, *, points: int) -> Refinement:
     UsageError for a confirmation, a leader outside the space, or a region that `forbid` empties.
     """
     search = results.spec
-    if search.confirms:
-        raise UsageError(f"{results.name} confirms {search.confirms.name}: name that")
+    refuse_confirmation(results)
     best = results.get_best_trial()  # raises where there is none
     usable = results.top()
     count = min(_MOST, max(_FEWEST, math.ceil(len(usable) / _SHARE)))
