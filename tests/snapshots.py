@@ -8,6 +8,7 @@ import difflib
 import re
 from contextlib import contextmanager
 from pathlib import Path
+from pprint import pformat
 
 import pytest
 
@@ -56,6 +57,10 @@ class Snapshot:
             lines = ("".join(expected).splitlines(), self._texts[-1].splitlines())
             diff = "\n".join(difflib.unified_diff(*lines, str(self._file), "this run", lineterm=""))
             pytest.fail(f"{diff}\nto accept it: pytest --rewrite-snapshots")
+
+    def compare_value(self, value):
+        """Compare the next value of the test, as Python writes it."""
+        self(pformat(value, width=96, compact=True, sort_dicts=False))
 
     @contextmanager
     def raises(self, *kinds, varying=None):

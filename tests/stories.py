@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from synthetic import Writer, make_folder
+from synthetic import Clock, Writer, make_folder
 
 from tuner.experiment.results.results import Results
 
@@ -39,6 +39,19 @@ def search(folder: Path, trials: int = 30, *, seed: int = 0, **spec: Any) -> Res
             writer.trial(number, reports[:1], end="stopped", config=config)
         else:
             writer.trial(number, reports, config=config)
+    writer.end()
+    return Results(folder)
+
+
+def interrupted(folder: Path, **spec: Any) -> Results:
+    """A search of two trials, with ten hours between its first run and its second one."""
+    clock = Clock()
+    writer = Writer(make_folder(folder, **spec), clock=clock)
+    writer.trial(0, [0.1, 0.2])
+    writer.end("interrupted")
+    clock.now += 36_000
+    writer = Writer(folder, resumed=True, clock=clock)
+    writer.trial(1, [0.2, 0.3])
     writer.end()
     return Results(folder)
 

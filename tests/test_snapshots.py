@@ -37,6 +37,8 @@ def test_snapshot_fails_with_the_difference(start, tmp_path):
     snapshot("one\n\n  two")
     with pytest.raises(pytest.fail.Exception, match=r"-None of TMP by.*\n\+None of TMP, by"):
         snapshot("None of /a.b, by pid 8 on you, since 2026-11-28 20:00:00")
+    with pytest.raises(pytest.fail.Exception, match=r"\+\{'a': 1"):
+        snapshot.compare_value({"a": 1})
     for longer in (snapshot, start(name="test_new")):  # a text more, a test more
         with pytest.raises(pytest.fail.Exception, match=r"\+one"):
             longer("one")

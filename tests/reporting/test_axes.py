@@ -1,7 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
+from optuna.trial import create_trial
 
 from tuner.reporting.axes import Axis, build_axes, flatten_config
+from tuner.reporting.optuna_study import build_distribution
 from tuner.spec.space.parsing import parse_domain
 
 
@@ -27,9 +29,13 @@ def test_categories_stand_at_their_indices():
     ),
     domain=st.sampled_from([None, "loguniform(0.1, 1)", "lograndint(1, 9)", "choice([1, 'a'])"]),
 )
-def test_axes_of_any_configs_hold_their_values(values, domain):
+def test_axes_and_distributions_of_any_configs_hold_their_values(values, domain):
     domains = {} if domain is None else {"x": parse_domain(domain)}
     configs = [flatten_config({"x": value}) for value in values]
     for axis in build_axes(domains, configs).values():
-        positions = axis.find_positions(axis.find_category(config["x"]) for config in configs)
-        assert all(-1e-9 <= axis.scale_position(position) <= 1 + 1e-9 for position in positions)
+        categories = [axis.find_category(config["x"]) for config in configs]
+        distributions = {"x": build_distribution(axis)}
+        for position in axis.find_positions(categories):
+            assert -1e-9 <= axis.scale_position(position) <= 1 + 1e-9
+        for category in categories:  # optuna refuses others
+            create_trial(params={"x": category}, distributions=distributions, value=0)

@@ -29,19 +29,10 @@ def test_change_lines_have_time_and_epochs(snapshot):
     assert format_changes([]) == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "line"),
-    [
-        ({}, "pause, asked by ann: the driver has not answered yet"),
-        ({"time": 0}, "pause, asked by ann"),
-        ({"time": 0, "refused": "it has\x1b ended"}, "pause, asked by ann; not done: it has"),
-    ],
-)
-def test_request_line_says_what_came_of_it(answer, line):
+@pytest.mark.parametrize("answer", [{}, {"time": 0}, {"time": 0, "refused": "it has\x1b ended"}])
+def test_request_line_says_what_came_of_it(snapshot, answer):
     shown = format_dated_request({"control": {"verb": "pause"}, "by": "ann", **answer})
-    assert line in shown
-    assert ("asked by" in shown) == ("asked by" in line)
-    assert "\x1b" not in shown
+    snapshot(shown, varying={r"\d{4}-\d\d-\d\d \d\d:\d\d": "WHEN"})
 
 
 def test_request_line_of_an_answer_without_a_user(tmp_path):

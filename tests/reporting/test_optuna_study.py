@@ -1,34 +1,24 @@
 import optuna
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 from stories import ODD, odd, search
 from synthetic import START
 
 from tuner.errors import UsageError
-from tuner.reporting.axes import build_axes, flatten_config
+from tuner.reporting.axes import build_axes
 from tuner.reporting.optuna_study import build_distribution, build_study, write_study
 from tuner.spec.space.parsing import parse_domain
 
 
-def test_study_of_search_has_states_values_and_times(tmp_path):
+def test_study_of_search_has_states_values_and_times(snapshot, tmp_path):
     study = build_study(search(tmp_path / "x", 6))
-    done, stopped, failed = (study.trials[n] for n in (0, 1, 4))
     assert (study.study_name, study.direction.name) == ("x", "MAXIMIZE")
-    assert [t.state.name for t in (done, stopped, failed)] == ["COMPLETE", "PRUNED", "FAIL"]
-    assert done.value == max(done.intermediate_values.values())
-    assert list(done.intermediate_values) == list(range(1, 11))
-    assert stopped.value == stopped.intermediate_values[1]
-    assert failed.user_attrs == {"trial_id": "00004", "status": "failed", "error": "oom"}
+    done, stopped, *_, failed, _ = study.trials
+    for trial in (done, stopped, failed):
+        fields = (trial.value, trial.params, trial.intermediate_values, trial.user_attrs)
+        snapshot.compare_value((trial.state.name, *fields, trial.distributions))
     assert done.datetime_start.timestamp() == START + 2
     assert done.duration.total_seconds() == 11
-    assert done.distributions == {
-        "lr": FloatDistribution(0.001, 1, log=True),
-        "momentum": FloatDistribution(0, 1),
-        "width": CategoricalDistribution([16, 32]),
-    }
 
 
 @pytest.mark.parametrize("kind", ODD)
@@ -41,43 +31,24 @@ def test_study_of_odd_experiments_is_complete(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    ("domain", "values", "expected"),
+    ("domain", "values"),
     [
-        ("loguniform(0.1, 1)", [0.5], FloatDistribution(0.1, 1, log=True)),
-        ("loguniform(0.1, 1)", [5.0], FloatDistribution(0.1, 5, log=True)),
-        ("lograndint(1, 9)", [3], IntDistribution(1, 8, log=True)),
-        ("quniform(0, 1, 0.25)", [0.5], FloatDistribution(0, 1)),
-        ("randn(0, 1)", [-3.0, 2.0], FloatDistribution(-3, 2)),
-        ("choice([1, None])", [1], CategoricalDistribution([1, None])),
-        ("choice([1, True])", [True], CategoricalDistribution(["1", "True"])),
-        ("uniform(0, 1)", ["x", 0.5], CategoricalDistribution(["x", 0.5])),
-        (None, [1, 2], CategoricalDistribution([1, 2])),
-        (None, [*range(20)], IntDistribution(0, 19)),
+        ("loguniform(0.1, 1)", [0.5]),
+        ("loguniform(0.1, 1)", [5.0]),
+        ("lograndint(1, 9)", [3]),
+        ("quniform(0, 1, 0.25)", [0.5]),
+        ("randn(0, 1)", [-3.0, 2.0]),
+        ("choice([1, None])", [1]),
+        ("choice([1, True])", [True]),
+        ("uniform(0, 1)", ["x", 0.5]),
+        (None, [1, 2]),
+        (None, [*range(20)]),
     ],
 )
-def test_distributions_of_domains_hold_all_values(domain, values, expected):
+def test_distributions_of_domains_hold_all_values(snapshot, domain, values):
     domains = {} if domain is None else {"x": parse_domain(domain)}
     axes = build_axes(domains, [{"x": value} for value in values])
-    assert build_distribution(axes["x"]) == expected
-
-
-@given(
-    values=st.lists(
-        st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9) | st.text(max_size=2),
-        min_size=1,
-    ),
-    domain=st.sampled_from([None, "loguniform(0.1, 1)", "lograndint(1, 9)", "choice([1, 'a'])"]),
-)
-def test_distributions_of_any_configs_contain_their_values(values, domain):
-    domains = {} if domain is None else {"x": parse_domain(domain)}
-    configs = [flatten_config({"x": value}) for value in values]
-    axes = build_axes(domains, configs)
-    for config in configs if axes else ():
-        params = {"x": axes["x"].find_category(config["x"])}
-        distributions = {"x": build_distribution(axes["x"])}
-        optuna.trial.create_trial(
-            params=params, distributions=distributions, value=0
-        )  # refuses others
+    snapshot.compare_value(build_distribution(axes["x"]))
 
 
 def test_write_study_twice_is_refused(snapshot, tmp_path):

@@ -46,12 +46,10 @@ def started(number, **config):
 
 def ended(number, status):
     event = {"event": "trial_ended", "time": START + 60, "trial_id": f"{number:05}"}
-    return {**event, "status": status} | (
-        {"error": {"kind": "oom", "message": "m"}} if status == "failed" else {}
-    )
+    return event | {"status": status}
 
 
-def writer_of(folder, *, metric="val_accuracy", mode="max", earlier=(), space=None, **fields):
+def writer_of(folder, *, earlier=(), space=None, **fields):
     """A writer for the classifier that ships, notified as a driver notifies its observers."""
     folder.mkdir(parents=True, exist_ok=True)
     spec = build_spec(
@@ -60,7 +58,7 @@ def writer_of(folder, *, metric="val_accuracy", mode="max", earlier=(), space=No
             "storage": str(folder.parent),
             "training": {"model": "cnn", "dataset": "digits"},
             "search": {"space": space or {"lr": "loguniform(0.01, 1)"}},
-            "objective": {"metric": metric, "mode": mode},
+            "objective": {"metric": "val_accuracy", "mode": "max"},
             "num_samples": 4,
         }
         | fields
@@ -158,11 +156,11 @@ def test_writer_follows_no_link(folder, tmp_path, caplog):
 
 
 def test_writer_on_full_disk_warns_once(folder, caplog, monkeypatch):
-    def full(path, data):
+    def refuse(path, data):
         raise OSError(28, "No space left on device")
 
     writer = writer_of(folder)
-    monkeypatch.setattr(tensorboard, "append", full)
+    monkeypatch.setattr(tensorboard, "append", refuse)
     for epoch in (1, 2, 3):
         writer(result(1, epoch, val_loss=1.0))
     assert caplog.text.count("No space left on device") == 1
@@ -186,31 +184,20 @@ def test_writer_row_has_the_seed_of_its_trial(folder):
 
 
 @pytest.mark.parametrize(
-    ("domain", "cells"),
+    ("domain", "values"),
     [
-        ("choice([None, 0.1])", {None: "None", 0.1: "0.1"}),
-        ("choice([1, True])", {True: "True"}),
-        ("choice([True, False])", {True: True}),
-        ("choice([16, 0.5])", {16: 16, 0.5: 0.5}),
-        ("choice(['a', {'p': 'uniform(0, 1)'}])", {"a": "a"}),
-        ("uniform(0, 1)", {0.5: 0.5}),
+        ("choice([None, 0.1])", [None, 0.1]),
+        ("choice([1, True])", [True]),
+        ("choice([True, False])", [True]),
+        ("choice([16, 0.5])", [16, 0.5]),
+        ("choice(['a', {'p': 'uniform(0, 1)'}])", ["a", {"p": 0.5}]),
+        ("choice([{'p': uniform(0, 1)}, [1, 2]])", [{"p": 0.5}, [1, 2]]),
+        ("uniform(0, 1)", [0.5]),
     ],
 )
-def test_hparams_row_has_one_type_a_column(domain, cells):
+def test_hparams_row_has_one_type_a_column(snapshot, domain, values):
     texts = find_text_columns(parse_space({"x": domain}))
-    for value, cell in cells.items():
-        shown = build_hparams_row({"x": value}, "running", texts)["x"]
-        assert (shown, type(shown)) == (cell, type(cell))
-
-
-def test_hparams_row_of_branch_has_dotted_names():
-    space = parse_space({"layer": "choice([{'p': uniform(0, 1)}, [1, 2]])"})
-    texts = find_text_columns(space)
-    assert build_hparams_row({"layer": {"p": 0.5}}, "failed", texts) == {
-        "layer.p": 0.5,
-        "status": "failed",
-    }
-    assert build_hparams_row({"layer": [1, 2]}, "failed", texts)["layer"] == "[1, 2]"
+    snapshot.compare_value([build_hparams_row({"x": x}, "running", texts) for x in values])
 
 
 def test_writer_resume_updates_every_status(folder):
@@ -218,13 +205,11 @@ def test_writer_resume_updates_every_status(folder):
     story.trial(1, [0.5], end="stopped")
     story.trial(2, [0.5], end=None)
     story.kill()
-    resumed = story.events[0] | {"resumed": True, "time": START + 30}
     writer = writer_of(folder, earlier=story.events)
-    writer(resumed)
+    writer(story.events[0] | {"resumed": True, "time": START + 30})
     assert status_of(folder, 1) == ("STATUS_SUCCESS", "stopped")
     assert status_of(folder, 2) == ("STATUS_UNKNOWN", "interrupted")
-    again = started(2) | {"time": START + 31}
-    writer(again)
+    writer(started(2) | {"time": START + 31})
     assert status_of(folder, 2) == ("STATUS_RUNNING", "running")
     assert hparams(folder, 2)[0].start_time_secs < START + 30
     writer(ended(2, "completed"))

@@ -16,19 +16,6 @@ from tuner.experiment.history import fold
 from tuner.experiment.results.results import Results
 from tuner.reporting.live_view import Status, build_live_view, format_status
 from tuner.reporting.terminal import Progress, follow_search
-from tuner.spec.experiment import build_spec
-from tuner.spec.sections import Objective
-
-OBJECTIVE = Objective(metric="val_accuracy", mode="max")
-SPACE = {"space": {"lr": "uniform(0, 1)"}}
-SPEC = build_spec(
-    {
-        "search": SPACE,
-        "objective": OBJECTIVE,
-        "num_samples": 3,
-        "scheduler": {"max_t": 4, "grace_period": 4},
-    }
-)
 
 CONFIG = {"lr": 0.003552, "momentum": 0.9, "weight_decay": 0.00142, "batch_size": 64, "width": 32}
 
@@ -36,16 +23,28 @@ CONFIG = {"lr": 0.003552, "momentum": 0.9, "weight_decay": 0.00142, "batch_size"
 class Shown:
     """A history, and what shows it: notified as a driver notifies its observers."""
 
-    def __init__(self, stream, earlier=(), spec=SPEC):
-        self.history = fold(earlier, OBJECTIVE)
-        self._progress = Progress(spec, self.history, stream=stream)
+    def __init__(self, spec, earlier=(), stream=None):
+        self.stream = stream or io.StringIO()
+        self.history = fold(earlier, spec.objective)
+        self._progress = Progress(spec, self.history, stream=self.stream)
 
-    def __call__(self, event):
-        self.history.apply(event)
-        self._progress(event)
+    def show(self, *events):
+        for event in events:
+            self.history.apply(event)
+            self._progress(event)
 
     def close(self):
         self._progress.close()
+
+    def finish(self):
+        """The text that was shown, of a stream in memory."""
+        self.close()
+        return self.stream.getvalue()
+
+
+@pytest.fixture
+def shown(spec):
+    return Shown(spec)
 
 
 @pytest.fixture
@@ -59,155 +58,121 @@ def events(tmp_path):
     return writer.events
 
 
-def test_progress_of_a_refit_names_no_best(events):
+def test_progress_of_a_refit_names_no_best(snapshot, spec, events):
     refits = {"name": "x", "trial_id": "00001", "epoch": 3, "chosen_by": "val_loss", "value": 0.5}
-    stream = io.StringIO()
-    shown = Shown(stream, spec=SPEC.replace(refits=refits))
-    for event in events:
-        shown(event)
-    shown.close()
-    assert "3/3 trials: 0 running, 1 completed" in stream.getvalue()
-    assert "best" not in stream.getvalue()
+    shown = Shown(spec.replace(refits=refits))
+    shown.show(*events)
+    snapshot(shown.finish())
 
 
-def test_progress_without_terminal_prints_plain_lines(events):
-    stream = io.StringIO()
-    shown = Shown(stream)
-    for event in events:
-        shown(event)
-    shown.close()
-    config = "lr=0.003552 momentum=0.9 weight_decay=0.00142 batch_size=64 width=32"
-    assert stream.getvalue().splitlines() == [
-        f"new best val_accuracy 0.5, trial 00001, epoch 1: {config}",
-        f"new best val_accuracy 0.75, trial 00001, epoch 3: {config}",
-        "32s, ~39s left: 1/3 trials: 1 running, 1 completed"
-        "; best val_accuracy 0.75, trial 00001, epoch 3",
-        "trial 00003 failed: oom: m",
-        "56s: 3/3 trials: 0 running, 1 completed, 1 stopped, 1 failed"
-        "; best val_accuracy 0.75, trial 00001, epoch 3",
-    ]
+def test_progress_without_terminal_prints_plain_lines(snapshot, shown, events):
+    shown.show(*events)
+    snapshot(shown.finish())
 
 
-def test_progress_limits_lines_of_new_bests():
-    stream = io.StringIO()
-    shown = Shown(stream)
+def test_progress_limits_lines_of_new_bests(snapshot, shown):
     for second in range(25):
         metrics = {"val_accuracy": second / 100}
         result = {"epoch": second + 1, "metrics": metrics, "trial_id": "00001"}
-        shown({"event": "result", "time": START + second} | result)
-    shown({"event": "experiment_ended", "time": START + 25, "status": "completed"})
-    bests = [line.split(",")[0] for line in stream.getvalue().splitlines() if "new" in line]
-    assert bests == [f"new best val_accuracy {value}" for value in ("0", 0.1, 0.2, 0.24)]
+        shown.show({"event": "result", "time": START + second} | result)
+    shown.show({"event": "experiment_ended", "time": START + 25, "status": "completed"})
+    snapshot(shown.finish())
 
 
-def test_progress_shows_warnings():
-    stream = io.StringIO()
-    shown = Shown(stream)
+def test_progress_shows_warnings(shown):
     logging.getLogger("tuner.anything").warning("no space left on %s", "disk")
     shown.close()
     logging.getLogger("tuner.anything").warning("too late")
-    assert stream.getvalue() == "warning: no space left on disk\n"
+    assert shown.finish() == "warning: no space left on disk\n"
 
 
-def test_progress_shows_controls():
-    stream = io.StringIO()
-    shown = Shown(stream)
-    shown({"event": "control", "time": START, "id": "1", "control": {"verb": "pause"}, "by": "ada"})
-    shown.close()
-    assert stream.getvalue() == "pause, asked by ada\n"
-    assert Status(shown.history, SPEC).format_counts() == "0 running, paused"
-    shown({"event": "control", "time": START, "id": "2", "control": {"verb": "finish"}})
-    assert Status(shown.history, SPEC).format_counts() == "0 running, ending as asked"
+def test_progress_shows_controls(spec, shown):
+    pause = {"event": "control", "time": START, "id": "1", "control": {"verb": "pause"}}
+    shown.show(pause | {"by": "ada"})
+    assert shown.finish() == "pause, asked by ada\n"
+    assert Status(shown.history, spec).format_counts() == "0 running, paused"
+    shown.show(pause | {"id": "2", "control": {"verb": "finish"}})
+    assert Status(shown.history, spec).format_counts() == "0 running, ending as asked"
 
 
-def test_progress_of_resume_shows_only_new_bests(events):
-    stream = io.StringIO()
-    shown = Shown(stream, earlier=events)
-    shown({"event": "experiment_started", "time": START + 100, "resumed": True, "owner": OWNER})
-    result = {"event": "result", "trial_id": "00002", "epoch": 3}
-    shown(result | {"time": START + 101, "metrics": {"val_accuracy": 0.6}})
-    assert stream.getvalue() == ""
-    shown(result | {"time": START + 102, "epoch": 4, "metrics": {"val_accuracy": 0.8}})
-    assert stream.getvalue().startswith("new best val_accuracy 0.8, trial 00002, epoch 4: lr=")
+def test_progress_of_resume_shows_only_new_bests(spec, events):
+    shown = Shown(spec, earlier=events)
+    started = {"event": "experiment_started", "resumed": True, "owner": OWNER}
+    result = {"event": "result", "trial_id": "00002", "time": START + 101}
+    shown.show(started | {"time": START + 100})
+    shown.show(result | {"epoch": 3, "metrics": {"val_accuracy": 0.6}})
+    assert shown.stream.getvalue() == ""
+    shown.show(result | {"epoch": 4, "metrics": {"val_accuracy": 0.8}})
+    assert shown.finish().startswith("new best val_accuracy 0.8, trial 00002, epoch 4: lr=")
 
 
-def test_progress_shows_each_failure_once():
-    stream = io.StringIO()
-    shown = Shown(stream)
+def test_progress_shows_each_failure_once(snapshot, shown):
     message = f"ValueError: {'far too long ' * 50}, at train.py:12 in step: x = y"
     for number in range(12):
         error = {"kind": "exception", "message": message if number < 8 else f"m{number}"}
-        shown({"event": "trial_started", "trial_id": f"{number:05}", "time": START, "config": {}})
-        ended = {"event": "trial_ended", "time": START, "status": "failed", "error": error}
-        shown(ended | {"trial_id": f"{number:05}"})
-    shown.close()
-    assert stream.getvalue().splitlines() == [
-        f"trial 00000 failed: exception: {message}",
-        "trial 00008 failed: exception: m8",
-        "trial 00009 failed: exception: m9",
-    ]
+        trial = {"time": START, "trial_id": f"{number:05}"}
+        shown.show({"event": "trial_started", "config": {}} | trial)
+        shown.show({"event": "trial_ended", "status": "failed", "error": error} | trial)
+    snapshot(shown.finish())
 
 
 @pytest.mark.parametrize("width", [40, 200])
 @pytest.mark.parametrize("unknown", [{}, {"num_samples": None, "time_budget_s": 60}])
-def test_live_view_fits_every_width(events, width, unknown):
+def test_live_view_fits_every_width(spec, events, width, unknown):
     for upto in range(len(events) + 1):
-        history = fold(events[:upto], OBJECTIVE)
         file = io.StringIO()
-        status = Status(history, SPEC.replace(**unknown))
+        status = Status(fold(events[:upto], spec.objective), spec.replace(**unknown))
         now = events[upto - 1]["time"] if upto else START
         Console(file=file, width=width).print(build_live_view(status, now=now, width=width))
         lines = file.getvalue().splitlines()
         assert len(lines) <= 8
-        assert all(len(line) <= width for line in lines)
+        assert max(map(len, lines)) <= width
 
 
-def on_a_terminal(events, monkeypatch, *, pause=0.0, **environment):
-    """What reaches a pseudo-terminal of 80 columns when `events` are shown on it."""
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    for name, value in ({"TERM": "xterm-256color", "COLUMNS": "80"} | environment).items():
-        monkeypatch.setenv(name, value)
-    reader, writer = pty.openpty()
-    with open(writer, "w", encoding="utf-8") as stream:
-        shown = Shown(stream)
-        for event in events:
-            shown(event)
-            if event["event"] == "trial_ended":
-                sleep(pause)  # the view renews itself meanwhile
-        shown.close()
-    received = b""
-    with contextlib.suppress(OSError):  # how the end of a pseudo-terminal reads
-        while chunk := os.read(reader, 65536):
-            received += chunk
-    os.close(reader)
-    return received.decode()
+@pytest.fixture
+def show_on_terminal(spec, events, monkeypatch):
+    """A function: what reaches a pseudo-terminal of 80 columns when `events` are shown on it."""
+
+    def show(pause=0.0, **environment):
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        for name, value in {"TERM": "xterm-256color", "COLUMNS": "80", **environment}.items():
+            monkeypatch.setenv(name, value)
+        reader, writer = pty.openpty()
+        with open(writer, "w", encoding="utf-8") as stream:
+            shown = Shown(spec, stream=stream)
+            for event in events:
+                shown.show(event)
+                if event["event"] == "trial_ended":
+                    sleep(pause)  # the view renews itself meanwhile
+            shown.close()
+        received = b""
+        with contextlib.suppress(OSError):  # how the end of a pseudo-terminal reads
+            while chunk := os.read(reader, 65536):
+                received += chunk
+        os.close(reader)
+        return received.decode()
+
+    return show
 
 
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}])
-def test_progress_on_terminal_has_colour_unless_disabled(events, monkeypatch, environment):
-    received = on_a_terminal(events, monkeypatch, **environment)
-    assert "3/3 trials" in received
+def test_progress_on_terminal_has_colour_unless_disabled(show_on_terminal, environment):
+    received = show_on_terminal(**environment)
     assert "best val_accuracy 0.75, trial 00001, epoch 3" in received
     has_colour = bool(re.search(r"\x1b\[[0-9;]*(3[0-9]|38;5;[0-9]+)m", received))
     assert has_colour == (not environment)
     assert received.rstrip().endswith("\x1b[?25h")  # the cursor is back
 
 
-def test_progress_on_terminal_scrolls_nothing_away(events, monkeypatch):
+def test_progress_on_terminal_scrolls_nothing_away(snapshot, show_on_terminal, events, monkeypatch):
     screen = pyte.HistoryScreen(80, 24, history=100)
     terminal = pyte.Stream(screen)
     terminal.feed("$ tuner run digits\r\n")
     monkeypatch.setattr(time, "time", lambda: events[-1]["time"])
-    terminal.feed(on_a_terminal(events, monkeypatch, pause=0.3))
+    terminal.feed(show_on_terminal(pause=0.3))
     terminal.feed("$ \r\n")
-    lines = [line.rstrip() for line in screen.display if line.strip()]
     assert not screen.history.top
-    assert lines[0] == "$ tuner run digits"
-    assert lines[1] == "trial 00003 failed: oom: m"
-    assert lines[2].endswith("3/3 trials 56s")
-    assert lines[3] == "0 running, 1 completed, 1 stopped, 1 failed"
-    assert [line for line in lines if "3/3 trials" in line] == [lines[2]]  # drawn in its place
-    assert lines[-1] == "$"
+    snapshot("\n".join(line for line in screen.display if line.strip()))
 
 
 @pytest.fixture
@@ -221,20 +186,10 @@ def story(tmp_path):
     story.journal.close()
 
 
-def test_status_text_of_running_search_shows_its_trials(story):
-    now = story.events[-1]["time"] + 1
-    lines = format_status(Results(story.folder), now=now).splitlines()
-    assert lines[0] == "digits: running"
-    assert "1/4 trials" in lines[1]
-    assert "left" in lines[1]
-    assert lines[2:] == [
-        "1 running, 1 completed",
-        "best val_accuracy 0.75, trial 00000, epoch 2",
-        "  lr=0.5",
-        "running, each on 1 CPU",
-        "  00001  epoch 1    val_accuracy 0.25           lr=0.5",
-    ]
-    assert all(len(line) <= 80 for line in lines)
+def test_status_text_of_running_search_shows_its_trials(snapshot, story):
+    text = format_status(Results(story.folder), now=story.events[-1]["time"] + 1)
+    snapshot(text)
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_follow_shows_a_search_to_its_end(story):

@@ -25,20 +25,24 @@ def spec(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def mlflow(spec):
-    """A client of the files that the tracker writes."""
+def list_runs(spec):
+    """A function: what the files that the tracker writes hold of each run."""
     pytest.importorskip("mlflow", reason="no test of MLflow: pip install 'tuner[mlflow]'")
     from mlflow.tracking import MlflowClient
 
     os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"  # restored with the fixture of the spec
     client = MlflowClient(tracking_uri=(spec.folder.parent / "mlruns").as_uri())
 
-    def runs():
-        experiment = client.get_experiment_by_name("digits")
-        records = client.search_runs([experiment.experiment_id])
-        return {run.info.run_name: run for run in records}, client
+    def describe(run):
+        points = client.get_metric_history(run.info.run_id, "val_loss")
+        losses = [(point.step, point.value) for point in points]
+        return run.info.run_name, run.info.status, run.data.tags["status"], run.data.params, losses
 
-    return runs
+    def list_them():
+        experiment = client.get_experiment_by_name("digits")
+        return sorted(map(describe, client.search_runs([experiment.experiment_id])))
+
+    return list_them
 
 
 class Notified:
@@ -56,50 +60,31 @@ class Notified:
         self._tracker.close()
 
 
-def test_tracker_makes_a_run_of_each_trial(spec, mlflow):
+def test_tracker_makes_a_run_of_each_trial(snapshot, spec, list_runs):
     story = Writer(spec.folder)
     story.trial(0, [{"val_loss": 0.5}, {"val_loss": 0.25}], config=CONFIG)
     story.trial(1, [{"val_loss": 0.5}], end="stopped", config=CONFIG)
     story.trial(2, [], error=("oom", "m"), config=CONFIG)
     story.trial(3, [], end="interrupted", config=CONFIG)
-    tracker = Notified(spec)
-    for event in story.events:
-        tracker(event)
-    tracker.close()
-    runs, client = mlflow()
-    ends = {name: (run.info.status, run.data.tags["status"]) for name, run in runs.items()}
-    assert ends == {
-        "digits 00000": ("FINISHED", "completed"),
-        "digits 00001": ("FINISHED", "stopped"),
-        "digits 00002": ("FAILED", "failed"),
-        "digits 00003": ("KILLED", "interrupted"),
-    }
-    run = runs["digits 00000"]
-    assert run.data.params == {"lr": "0.25", "layers": "[1, 2]", "optimizer/name": "sgd"}
-    history = client.get_metric_history(run.info.run_id, "val_loss")
-    assert [(point.step, point.value) for point in history] == [(1, 0.5), (2, 0.25)]
+    notify(story.events, Notified(spec))
+    snapshot.compare_value(list_runs())
 
 
-def test_tracker_resume_continues_the_run(spec, mlflow):
+def test_tracker_resume_continues_the_run(snapshot, spec, list_runs):
     story = Writer(spec.folder)
     story.trial(0, [{"val_loss": 0.5}], end=None, config=CONFIG)
     story.kill()
-    before = Notified(spec)
-    for event in story.events:
-        before(event)
-    before.close()
+    notify(story.events, Notified(spec))
     again = Writer(spec.folder, resumed=True)
     again.trial(0, [{"val_loss": 0.25}], config=CONFIG, first=2)
-    after = Notified(spec, earlier=story.events)
-    for event in again.events:
-        after(event)
-    after.close()
-    runs, client = mlflow()
-    assert list(runs) == ["digits 00000"]
-    run = runs["digits 00000"]
-    assert run.info.status == "FINISHED"
-    history = client.get_metric_history(run.info.run_id, "val_loss")
-    assert [(point.step, point.value) for point in history] == [(1, 0.5), (2, 0.25)]
+    notify(again.events, Notified(spec, earlier=story.events))
+    snapshot.compare_value(list_runs())
+
+
+def notify(events, tracker):
+    for event in events:
+        tracker(event)
+    tracker.close()
 
 
 class Broken:
@@ -118,14 +103,11 @@ class Broken:
 
 def test_tracker_failure_warns_once(spec, caplog):
     broken = Broken()
-    tracker = Notified(spec, client=broken)
-    tracker({"event": "experiment_started", "time": START, "resumed": False, "owner": OWNER})
+    events = [{"event": "experiment_started", "time": START, "resumed": False, "owner": OWNER}]
     for number in range(3):
         started = {"event": "trial_started", "time": START, "config": {}}
-        tracker({**started, "trial_id": f"{number:05}"})
-    tracker.close()
+        events.append(started | {"trial_id": f"{number:05}"})
+    notify(events, Notified(spec, client=broken))
     assert broken.calls == 1
-    assert [record.getMessage() for record in caplog.records] == [
-        "no longer logged to mlflow: no route to host"
-    ]
-    assert caplog.records[0].levelno == logging.WARNING
+    [(_, level, message)] = caplog.record_tuples
+    assert (level, message) == (logging.WARNING, "no longer logged to mlflow: no route to host")
