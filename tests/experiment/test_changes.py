@@ -15,11 +15,8 @@ from tuner.experiment.changes import (
     has_grown,
     read_changes,
 )
-from tuner.experiment.history import fold
-from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.spec.experiment import build_spec
-from tuner.spec.sections import Objective
 
 EARLIER = {"was": {"num_samples": 4}, "is": {"num_samples": 8}, "epochs": None, "time": 0.0}
 
@@ -78,11 +75,11 @@ def faults_of(document, changes):
 def test_changed_makes_a_change_and_records_the_earlier_value(document):
     longer = made(document, scheduler__max_t=20)
     assert longer["spec"]["scheduler"]["max_t"] == 20
-    was = {"scheduler.max_t": 10}
-    now = {"scheduler.max_t": 20}
     [change] = read_changes(longer, "x")
-    assert change == {"time": change["time"], "was": was, "is": now, "epochs": 10}
-    assert 0 < change["time"] <= time.time()
+    made_at = change["time"]
+    assert 0 < made_at <= time.time()
+    was, now = {"scheduler.max_t": 10}, {"scheduler.max_t": 20}
+    assert change == {"time": made_at, "was": was, "is": now, "epochs": 10}
     assert document["spec"]["scheduler"]["max_t"] == 10
     more = made(longer, num_samples=9, stop__target=0.1)
     assert (more["spec"]["num_samples"], more["spec"]["stop"]) == (9, {"target": 0.1})
@@ -169,16 +166,23 @@ def test_lengths_of_has_every_earlier_length(document):
     assert find_lengths(longer, build_spec(longer["spec"])) == Lengths(30, frozenset({10, 20}))
 
 
-def test_lengths_reopen_trials_completed_at_an_earlier_length(writer):
-    ends = {0: "completed", 1: "stopped", 2: "completed", 3: "completed", 4: "completed"}
-    for number, end in ends.items():
-        trial_id = writer.trial(number, [0.1] * (3 if number == 3 else 2), end=None)
-        if number != 4:
-            writer.checkpoint(trial_id, 2)
-        done = {"done": True} if number == 2 else {}
-        writer.add("trial_ended", trial_id=trial_id, status=end, **done)
+@pytest.mark.parametrize(
+    ("end", "epochs", "saved", "done", "is_reopened"),
+    [
+        ("completed", 2, True, {}, True),
+        ("stopped", 2, True, {}, False),
+        ("completed", 2, True, {"done": True}, False),
+        ("completed", 3, True, {}, False),
+        ("completed", 2, False, {}, False),
+    ],
+)
+def test_lengths_reopen_trials_completed_at_an_earlier_length(
+    writer, end, epochs, saved, done, is_reopened
+):
+    trial_id = writer.trial(0, [0.1] * epochs, end=None)
+    if saved:
+        writer.checkpoint(trial_id, 2)
+    writer.add("trial_ended", trial_id=trial_id, status=end, **done)
     writer.end()
-    trials = fold(read(writer.folder), Objective(metric="val_accuracy", mode="max")).trials
-    lengths = Lengths(4, frozenset({2}))
-    # Not: one that was stopped, came to its own end, is of no such length, has no checkpoint
-    assert [t.trial_id for t in trials.values() if lengths.should_reopen(t)] == ["00000"]
+    trial = writer.results.trials[trial_id]
+    assert Lengths(4, frozenset({2})).should_reopen(trial) == is_reopened

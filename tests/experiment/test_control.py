@@ -30,17 +30,16 @@ def driven(tmp_path):
 
 def test_requested_returns_requests_in_order(driven):
     assert read_requests(driven) == []
-    both = build_control("pause"), build_control("num-samples", 9)
+    both = [build_control("pause"), build_control("num-samples", 9)]
     ids = [send_request(driven, control, by="ada") for control in both]
     assert ids == sorted(ids)
     requests = read_requests(driven)
-    assert {each.id for each in requests} == set(ids)
-    assert {each.control.verb for each in requests} == {"pause", "num-samples"}
-    assert {each.by for each in requests} == {"ada"}
-    assert [each.id for each in read_requests(driven, but={ids[0]})] == [ids[1]]
-    assert sorted(path.name for path in (driven.path / "control").iterdir()) == [
-        f"{each.id}.json" for each in requests
+    assert [(each.id, each.control, each.by) for each in requests] == [
+        (request_id, control, "ada") for request_id, control in zip(ids, both, strict=True)
     ]
+    assert read_requests(driven, but={ids[0]}) == requests[1:]
+    names = sorted(path.stem for path in (driven.path / "control").iterdir())
+    assert names == ids
 
 
 def test_requested_ignores_other_files(driven):
@@ -60,16 +59,11 @@ def test_request_without_a_driver_is_refused(snapshot, tmp_path, writer):
     assert not (tmp_path / "digits/control").exists()
 
 
-@pytest.mark.parametrize(
-    "trainable",
-    [None, "elsewhere"],
-)
-def test_request_of_a_completed_search_is_refused(snapshot, tmp_path, trainable):
-    spec = {"trainable": trainable} if trainable else {}
-    writer = Writer(make_folder(tmp_path / "digits", **spec))
-    writer.end()
+@pytest.mark.parametrize("spec", [{}, {"trainable": "elsewhere"}])
+def test_request_of_a_completed_search_is_refused(snapshot, tmp_path, spec):
+    Writer(make_folder(tmp_path / "digits", **spec)).end()
     with snapshot.raises(UsageError):
-        send_request(ExperimentFolder(writer.folder), build_control("pause"))
+        send_request(ExperimentFolder(tmp_path / "digits"), build_control("pause"))
 
 
 def test_request_after_the_end_is_refused(snapshot, writer):

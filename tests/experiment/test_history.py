@@ -1,3 +1,5 @@
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,7 +7,7 @@ from synthetic import OWNER, START, Clock
 
 from tuner.experiment.estimate import Curve, build_curve
 from tuner.experiment.history import History, fold
-from tuner.experiment.trials import Best, CheckpointRecord, Report, TrialError
+from tuner.experiment.trials import Best, TrialError
 from tuner.spec.sections import Objective
 
 ACC = Objective(metric="acc", mode="max")
@@ -40,17 +42,17 @@ def end(number, status, **fields):
     return ("trial_ended", number, {"status": status} | fields)
 
 
-def test_settle_keeps_best_and_last_report():
-    path = {"path": "trials/00001/checkpoints/1/state.pt", "sha256": "0" * 64}
+def checkpoint(number, epoch, **fields):
+    path = f"trials/{number:05}/checkpoints/{epoch}/state.pt"
+    return ("checkpoint", number, {"epoch": epoch, "path": path, "sha256": "0" * 64, **fields})
+
+
+def test_settle_keeps_best_and_last_report(snapshot):
     values = {1: 0.5, 2: 0.2, 3: 0.4, 4: 0.3}
     reports = [report(1, epoch, loss=value) for epoch, value in values.items()]
-    story = events(BEGIN, start(1), *reports, ("checkpoint", 1, {"epoch": 1} | path))
-    history = fold(story, LOSS)
-    before = history.trials["00001"].best
+    history = fold(events(BEGIN, start(1), *reports, checkpoint(1, 1)), LOSS)
     history.compact_trial("00001")
-    (trial,) = history.trials.values()
-    assert [(r.epoch, r.metrics["loss"]) for r in trial.results] == [(2, 0.2), (4, 0.3)]
-    assert (trial.best, trial.last_epoch, trial.checkpoints) == (before, 4, [])
+    snapshot.compare_value(history.trials["00001"])
 
 
 def test_trial_that_goes_on_has_its_latest_client_and_was_not_ended():
@@ -60,14 +62,13 @@ def test_trial_that_goes_on_has_its_latest_client_and_was_not_ended():
     assert (trial.status, trial.client, trial.ended_by) == ("running", "b", None)
 
 
-def test_fold_records_a_complete_trial():
-    path = {"path": "trials/00001/checkpoints/1/state.pt", "sha256": "0" * 64}
+def test_fold_records_a_complete_trial(snapshot):
     history = fold(
         events(
             BEGIN,
             ("trial_started", 1, {"config": {"lr": 0.1}, "origin": "given", "seed": 5}),
             report(1, 1, loss=0.5),
-            ("checkpoint", 1, {"epoch": 1} | path),
+            checkpoint(1, 1),
             report(1, 2, loss=0.4),
             end(1, "completed"),
             ("experiment_ended", None, {"status": "completed"}),
@@ -76,41 +77,20 @@ def test_fold_records_a_complete_trial():
     assert (history.status, history.started, history.ended) == ("completed", START + 1, START + 7)
     assert history.duration_s == 6
     (trial,) = history.trials.values()
-    assert trial.config == {"lr": 0.1}
-    assert trial.results == [
-        Report(1, START + 3, {"loss": 0.5}),
-        Report(2, START + 5, {"loss": 0.4}),
-    ]
-    assert trial.checkpoints == [CheckpointRecord(1, path["path"], path["sha256"])]
-    assert (trial.status, trial.error, trial.origin, trial.seed) == ("completed", None, "given", 5)
-    assert (trial.started, trial.ended, trial.duration_s) == (START + 2, START + 6, 4)
-    assert trial.last_epoch == 2
+    snapshot.compare_value(trial)
+    assert (trial.duration_s, trial.last_epoch) == (4, 2)
     assert trial.list_values("loss") == [(1, 0.5), (2, 0.4)]
-    assert trial.find_report(2) == trial.results[1]
-    assert trial.find_report(3) is None
+    assert (trial.find_report(2), trial.find_report(3)) == (trial.results[1], None)
 
 
-def test_fold_continues_trials_after_a_resume():
-    history = fold(
-        events(
-            BEGIN,
-            start(1, lr=0.1),
-            report(1, 1),
-            start(2, lr=0.2),
-            RESUME,
-            start(1, lr=0.1),
-            report(1, 2),
-            end(1, "completed"),
-        )
-    )
+def test_fold_continues_trials_after_a_resume(snapshot):
+    before = (BEGIN, start(1, lr=0.1), report(1, 1), start(2, lr=0.2))
+    after = (RESUME, start(1, lr=0.1), report(1, 2), end(1, "completed"))
+    history = fold(events(*before, *after))
     assert history.resumed == 1
-    first, second = history.trials.values()
-    assert [r.epoch for r in first.results] == [1, 2]
-    assert (first.status, first.config) == ("completed", {"lr": 0.1})
-    assert first.duration_s == 1 + 2  # not the gap between its last report and its second start
-    assert [run.duration_s for run in first.runs] == [1, 2]
+    snapshot.compare_value([*history.trials.values()])
+    assert history.trials["00001"].duration_s == 1 + 2  # without the gap until its second start
     assert [(run.started - START, run.ended - START) for run in history.runs] == [(1, 4), (5, 8)]
-    assert second.status == "interrupted"
     assert history.duration_s == 3 + 3  # what was searched, without the gap
 
 
@@ -123,28 +103,17 @@ def applied(*stories, objective=ACC, metrics=None):
 
 
 def test_checkpoint_metrics_correct_a_repeated_epoch():
-    path = {"path": "trials/00001/checkpoints/2/state.pt", "sha256": "0" * 64}
-    history = fold(
-        events(
-            BEGIN,
-            start(1),
-            report(1, 1, acc=0.5),
-            report(1, 2, acc=0.9),
-            start(2),
-            report(2, 1, acc=0.7),
-            RESUME,
-            start(1),
-            ("checkpoint", 1, {"epoch": 2, **path, "metrics": {"acc": 0.6}}),
-        ),
-        ACC,
-    )
+    first = (BEGIN, start(1), report(1, 1, acc=0.5), report(1, 2, acc=0.9))
+    other = (start(2), report(2, 1, acc=0.7))
+    again = (RESUME, start(1), checkpoint(1, 2, metrics={"acc": 0.6}))
+    history = fold(events(*first, *other, *again), ACC)
     trial = history.trials["00001"]
     assert trial.list_values("acc") == [(1, 0.5), (2, 0.6)]
     assert trial.best == Best(0.6, "00001", 2, 0.6)
     assert history.best == Best(0.7, "00002", 1, 0.7)
 
 
-def test_last_end_of_a_trial_counts_and_may_say_that_it_is_done():
+def test_last_end_of_a_trial_counts():
     stories = [report(1, 1, acc=0.5), report(2, 1, acc=0.9), end(2, "failed", error=OOM)]
     history = applied(*stories, end(2, "completed"))
     trial = history.trials["00002"]
@@ -153,10 +122,13 @@ def test_last_end_of_a_trial_counts_and_may_say_that_it_is_done():
     history = applied(*stories, end(2, "completed"), end(2, "failed", error=OOM))
     assert history.trials["00002"].error == TrialError("oom", "out of memory")
     assert history.best == Best(0.5, "00001", 1, 0.5)
+
+
+def test_report_or_end_says_that_a_trial_is_done():
     done = ("result", 1, {"epoch": 1, "metrics": {"acc": 0.5}, "done": True})
-    stories = [done, end(1, "completed"), report(2, 1, acc=0.5), end(2, "completed")]
-    stories += [report(3, 1, acc=0.5), end(3, "completed", done=True)]
-    assert [trial.done for trial in applied(*stories).trials.values()] == [True, False, True]
+    others = [report(2, 1), end(2, "completed"), report(3, 1), end(3, "completed", done=True)]
+    trials = applied(done, end(1, "completed"), *others).trials.values()
+    assert [trial.done for trial in trials] == [True, False, True]
 
 
 STORIES = st.lists(
@@ -177,15 +149,14 @@ STORIES = st.lists(
 @given(stories=STORIES)
 def test_fold_loses_no_report(stories):
     journaled = events(*stories)
-    history = fold(journaled)
-    assert sum(len(t.results) for t in history.trials.values()) == sum(
-        event["event"] == "result" for event in journaled
-    )
+    trials = fold(journaled).trials
+    counted = sum(event["event"] == "result" for event in journaled)
+    assert sum(len(trial.results) for trial in trials.values()) == counted
     ends = {}
     for event in journaled:
         if event["event"] in ("trial_started", "trial_ended"):
             ends[event["trial_id"]] = event["time"] if event["event"] == "trial_ended" else None
-    for trial in history.trials.values():
+    for trial in trials.values():
         assert trial.duration_s >= 0
         assert trial.ended == ends.get(trial.trial_id)
         assert trial.ended is not None or trial.status in ("running", "interrupted")
@@ -265,17 +236,12 @@ def test_ended_by_is_reset_by_a_resume():
 
 
 def test_summary_counts_a_reopened_trial_by_its_journaled_status():
-    stories = (start(1), report(1, 1, acc=0.5), end(1, "completed"), start(2), end(2, "completed"))
-    history = applied(*stories, start(3), end(3, "completed"))
-    history.reopen("00001")
-    history.reopen("00002")
-    history.apply(events(start(2))[0])
-    history.reopen("00003")
-    history.apply(events(end(3, "stopped"))[0])
+    ended = [(start(number), end(number, "completed")) for number in (1, 2, 3)]
+    history = applied(*(story for stories in ended for story in stories))
+    for trial_id in history.trials:
+        history.reopen(trial_id)
+    for event in events(start(2), end(3, "stopped")):
+        history.apply(event)
     assert +history.counts == {"interrupted": 1, "running": 1, "stopped": 1}
     counts = history.summarize(None)["counts"]
-    assert {status: count for status, count in counts.items() if count} == {
-        "completed": 1,
-        "running": 1,
-        "stopped": 1,
-    }
+    assert +Counter(counts) == {"completed": 1, "running": 1, "stopped": 1}

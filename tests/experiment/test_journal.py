@@ -3,7 +3,6 @@ import fcntl
 import os
 import resource
 import shutil
-import socket
 import threading
 
 import pytest
@@ -132,7 +131,6 @@ def test_open_held_journal_names_the_holder(snapshot, tmp_path):
     with Journal.open(tmp_path) as journal:
         journal.append(EXPERIMENT_STARTED, resumed=False, owner=build_owner())
         assert is_locked(tmp_path)
-        rf"another driver: pid {os.getpid()} on {socket.gethostname()}, since 20\d\d-"
         with snapshot.raises(UsageError):
             Journal.open(tmp_path)
     assert not is_locked(tmp_path)
@@ -148,21 +146,22 @@ def test_open_waits_for_readers_of_the_lock(tmp_path):
 
 
 def test_append_on_a_full_disk_leaves_no_partial_line(snapshot, tmp_path):
+    report = {"trial_id": "00001", "metrics": {"loss": 0.5}}
     with Journal.open(tmp_path) as journal:
         journal.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
         journal.append(TRIAL_STARTED, trial_id="00001", config={})
-        journal.append(RESULT, trial_id="00001", epoch=1, metrics={"loss": 0.5})
+        journal.append(RESULT, epoch=1, **report)
         before = (tmp_path / JOURNAL).read_bytes()
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
         try:  # the file may grow by 10 bytes: the line is taken in part, then refused
             with pytest.raises(JournalError) as raised:
-                journal.append(RESULT, trial_id="00001", epoch=2, metrics={"loss": 0.4})
+                journal.append(RESULT, epoch=2, **report)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         snapshot(str(raised.value))
         assert (tmp_path / JOURNAL).read_bytes() == before
-        journal.append(RESULT, trial_id="00001", epoch=2, metrics={"loss": 0.4})
+        journal.append(RESULT, epoch=2, **report)
     assert [event["epoch"] for event in read(tmp_path) if "epoch" in event] == [1, 2]
 
 

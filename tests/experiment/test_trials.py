@@ -23,14 +23,11 @@ def test_duration_excludes_gaps():
 def test_failures_by_cause_puts_the_most_frequent_first():
     errors = [("exception", "a"), ("exception", "b, line 3"), None, ("exception", "b, line 4")]
     trials = [
-        TrialRecord(f"{number:05}", 0.0, error=error and TrialError(*error))
+        TrialRecord(f"{number}", 0.0, error=error and TrialError(*error))
         for number, error in enumerate(errors)
     ]
-    causes = group_failures(trials)
-    assert [(cause.message, [t.trial_id for t in failed]) for cause, failed in causes.items()] == [
-        ("b, line #", ["00001", "00003"]),
-        ("a", ["00000"]),
-    ]
+    groups = [(cause.message, failed) for cause, failed in group_failures(trials).items()]
+    assert groups == [("b, line #", [trials[1], trials[3]]), ("a", [trials[0]])]
 
 
 def ended(values, seconds=90.0, status="completed"):

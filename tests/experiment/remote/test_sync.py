@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
-from synthetic import make_folder
+from synthetic import OWNER, make_folder
 
 from tuner.errors import StorageError
+from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.remote import lease
@@ -57,9 +58,7 @@ def store(folder):
 
 
 def begin(journal):
-    journal.append(
-        "experiment_started", resumed=False, owner={"host": "h", "pid": 1, "started": 1.0}
-    )
+    journal.append("experiment_started", resumed=False, owner=OWNER)
 
 
 @contextmanager
@@ -71,6 +70,11 @@ def driving(folder, store, on_error=print, upload=None, timing=QUICK):
         yield sync, journal
     if not sync.is_lost:
         held.release()
+
+
+def write_name(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(path.name)
 
 
 def until(true):
@@ -97,29 +101,22 @@ def test_running_uploads_the_journal_and_finally_everything(folder, store):
     assert not ExperimentFolder(folder).is_driven
 
 
-def test_running_uploads_all_files_of_trials(folder, store, tmp_path):
-    files = folder / "trials/00000/files"
-    names = ("log.txt", "checkpoints/epoch=1.ckpt", ".hidden/.x", "a.partial", "journal.jsonl")
+def test_running_uploads_all_files_of_trials(snapshot, folder, store, tmp_path):
+    trial = folder / "trials/00000"
+    files = trial / "files"
     with driving(folder, store) as (_, journal):
         begin(journal)
-        for path in (files / name for name in names):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(path.name)
+        for name in ("log.txt", "checkpoints/epoch=1.ckpt", ".hidden/.x", "a.partial", JOURNAL):
+            write_name(files / name)
         for name in ("log.txt", "log.rank1.txt", "tensorboard.partial", "checkpoints/1/state.pt"):
-            path = files.parent / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            write_name(trial / name)
         (files / "last.ckpt").symlink_to("checkpoints/epoch=1.ckpt")
-        (tmp_path / "outside").mkdir()
-        (tmp_path / "outside/x").touch()
+        write_name(tmp_path / "outside/x")
         for name in ("outside", "outside/x", "missing"):
             (files / f"to-{name.replace('/', '-')}").symlink_to(tmp_path / name)
         os.mkfifo(files / "pipe")
-    prefix = "trials/00000/files"
-    assert store.list_names("trials") == sorted(
-        f"{prefix}/{name}" for name in (*names, "last.ckpt")
-    )
-    assert store.read(f"{prefix}/last.ckpt") == b"epoch=1.ckpt"
+    snapshot("\n".join(store.list_names("trials")))
+    assert store.read("trials/00000/files/last.ckpt") == b"epoch=1.ckpt"
 
 
 def test_remove_waits_for_the_uploaded_journal(folder, store):

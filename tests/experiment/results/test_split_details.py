@@ -18,20 +18,13 @@ CATS = {
 }
 
 
-def test_class_recalls_are_the_least_first():
+def test_class_recalls_are_the_least_first(snapshot):
     rows = compute_class_recalls(CATS)
-    assert [(row.name, row.images, row.recall) for row in rows] == [
-        ("dog", 10, 0.5),
-        ("cat", 10, 0.8),
-        ("owl", 10, 1.0),
+    assert [(row.name, row.recall, row.other) for row in rows[:2]] == [
+        ("dog", 0.5, "cat"),
+        ("cat", 0.8, "dog"),
     ]
-    assert (rows[0].other, rows[0].mistaken) == ("cat", 4)
-    assert rows[1].other == "dog"
-    low, high = rows[0].interval
-    assert low < 0.5 < high
-    first, *_, last = format_class_recalls(CATS)
-    assert " ".join(first.split()) == "dog 0.50 (0.24 to 0.76) of 10 4 taken for cat"
-    assert "taken" not in last
+    snapshot("\n".join(format_class_recalls(CATS)))
 
 
 @pytest.mark.parametrize(
