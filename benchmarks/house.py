@@ -43,7 +43,7 @@ unlock update upload validate visit visualize wait walk warn wrap write yield
 PREPOSITIONS = ("of", "in", "at", "by", "with", "from", "to", "for", "after", "before", "on")
 LIMITS = {  # what there was on 2026-11-29, and a little more; expressions a line may only fall
     "tuner: expressions": 162_000,
-    "tuner: statements": 30_050,
+    "tuner: statements": 30_150,
     "tuner: expressions a line": 4.1,
     "tuner: parallel assignments": 0.5,
     "tuner: without a verb first, %": 17.8,
@@ -63,7 +63,7 @@ LIMITS = {  # what there was on 2026-11-29, and a little more; expressions a lin
     "modules": 330,
     "modules of benchmarks": 29,
     "packages below tuner/": 11,
-    "words of documentation": 24_150,
+    "words of documentation": 24_250,
     "lines of the README": 220,
     "mocks per 100 tests": 8.6,
 }

@@ -140,6 +140,40 @@ def import_path():
 
 
 @pytest.fixture
+def install(tmp_path, monkeypatch):
+    """A function that installs a package, as pip does: its module, and entry points by group."""
+    from tuner.cli.main import COMMANDS
+    from tuner.plugins import FIGURES, NOTIFIERS, TRACKERS
+
+    site = tmp_path / "site"
+    modules = []
+
+    def forget():
+        for plugins in (COMMANDS, FIGURES, NOTIFIERS, TRACKERS):
+            vars(plugins).pop("entry_points", None)
+        for module in modules:
+            sys.modules.pop(module, None)
+
+    def install(package, code, **groups):
+        modules.append(package.replace("-", "_"))
+        folder = site / f"{modules[-1]}-1.0.dist-info"
+        folder.mkdir(parents=True)
+        (site / f"{modules[-1]}.py").write_text(code)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        lines = [
+            f"[tuner.{group}]\n{name} = {modules[-1]}:{value}\n"
+            for group, (name, value) in groups.items()
+        ]
+        (folder / "entry_points.txt").write_text("\n".join(lines))
+        monkeypatch.syspath_prepend(site)
+        forget()
+        return site
+
+    yield install
+    forget()
+
+
+@pytest.fixture
 def uninstall():
     """A function that makes packages seem not to be installed, in this process."""
     before = dict(sys.modules)

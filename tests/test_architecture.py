@@ -16,7 +16,9 @@ SHIPPED = "tuner.shipped"  # under which those two stand that are not below tune
 LAYERS = """
 extend testing __main__ cli service search reporting cluster vision trial experiment spec
 """.split()  # noqa: SIM905 - a table is easier to read
-LEAVES = "errors deprecation wording places signals streams threads ray_compat shipped".split()  # noqa: SIM905
+LEAVES = """
+errors deprecation wording places plugins signals streams threads ray_compat shipped
+""".split()  # noqa: SIM905
 
 
 def name_of(path):

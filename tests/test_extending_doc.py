@@ -6,9 +6,14 @@ import runpy
 import sys
 
 import pytest
+from commands import call
 from forked import said_by
+from installed import install_shown
 from pages import ROOT, Page
 from synthetic import Writer, make_folder
+
+from tuner import load_results
+from tuner.plugins import FIGURES
 
 PAGE = Page("docs/extending.md")
 
@@ -21,18 +26,19 @@ def run_tests(folder):
 
 
 @pytest.fixture
-def shown_files(tmp_path, monkeypatch, import_path):
-    """A working directory with the files that the page shows."""
+def shown_files(tmp_path, monkeypatch, import_path, install):
+    """A working directory with the files that the page shows, whose package is installed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
     PAGE.write_files(tmp_path)
+    install_shown(PAGE, install)
     return tmp_path
 
 
 def test_commands_show_what_they_name(shown_files):
     for line, done in zip(PAGE.commands, PAGE.run_commands(), strict=True):
-        assert re.search(r"my_searcher|my_scheduler|stripes|tiny|line", line)[0] in done.stdout
+        assert re.search(r"my_searcher|my_scheduler|stripes|tiny|lines?", line)[0] in done.stdout
 
 
 def test_searcher_suggests_configs_of_its_settings(shown_files):
@@ -58,12 +64,14 @@ def test_contracts_pass(shown_files):
     assert re.search(r"^\d+ passed", output, re.MULTILINE), output
 
 
-def test_figure_is_written(shown_files):
-    writer = Writer(make_folder(shown_files / "results/first"))
-    writer.trial(0, [0.5, 0.6], config={"lr": 0.1})
+def test_figure_and_command_of_the_package_read_results(shown_files):
+    writer = Writer(make_folder(shown_files / "results/first", metric="val_loss", mode="min"))
+    writer.trial(0, [{"val_loss": 0.5}, {"val_loss": 0.25}], config={"lr": 0.1})
     writer.end()
-    runpy.run_path("my_figure.py")
-    assert "plotly" in (shown_files / "lr.html").read_text()
+    caption, plot = FIGURES.load("lr")(load_results("first"))
+    assert caption
+    assert [*plot.data[0].x, *plot.data[0].y] == [0.1, 0.25]
+    assert call("worst", "first").stdout == "worst val_loss: 0.25\n"
 
 
 def test_paths_exist():

@@ -3,6 +3,7 @@
 A searcher: SearchSettings, numbered_searcher, distinct_searcher, learning_searcher, config_at.
 A scheduler: SchedulerSettings, stopping_scheduler.
 A Learner's declaration: Declaration, PinnedData, NodeData, Settings, Fault.
+A tracker: TrackerClient.
 
 These names stay as they are, as those of `tuner` do: one that goes warns for a minor version first.
 Every other module may change with any version.
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.errors import Fault
+    from tuner.reporting.trackers import TrackerClient
     from tuner.search.schedulers import stopping_scheduler
     from tuner.search.searchers import distinct_searcher, learning_searcher, numbered_searcher
     from tuner.spec.declaration import Declaration, NodeData, PinnedData
@@ -29,6 +31,7 @@ __all__ = [
     "SchedulerSettings",
     "SearchSettings",
     "Settings",
+    "TrackerClient",
     "config_at",
     "distinct_searcher",
     "learning_searcher",
@@ -44,6 +47,7 @@ _MODULES = {
     "SchedulerSettings": "tuner.spec.schedulers",
     "SearchSettings": "tuner.spec.strategies",
     "Settings": "tuner.spec.settings",
+    "TrackerClient": "tuner.reporting.trackers",
     "config_at": "tuner.spec.space.spaces",
     "distinct_searcher": "tuner.search.searchers",
     "learning_searcher": "tuner.search.searchers",

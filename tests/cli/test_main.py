@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import click
 import pytest
 from click.testing import CliRunner
-from commands import call, tuner
+from commands import call, refusal, tuner
 from fresh import ran
 
 from tuner.cli import main as command_line
@@ -79,6 +79,48 @@ def test_new_module_adds_its_command(tmp_path, monkeypatch):
     assert re.search(r"^Look:\n  hello +Greet\.\n  ls ", done.stdout, flags=re.MULTILINE)
 
 
+HELLO = """
+import click
+import tuner
+
+@click.command()
+@click.argument("name")
+def hello(name):
+    click.echo(tuner.load_results(name).get_best_trial().trial_id)
+    return 3
+"""
+
+
+def test_command_of_a_package_is_listed_and_runs(install, digits):
+    install("tuner-lab", HELLO, commands=("hello", "hello"))
+    help_text = call("--help").stdout
+    assert help_text.endswith("\n\nPackages:\n  hello of tuner-lab 1.0\n")
+    assert "tuner_lab" not in sys.modules
+    done = call("hello", "digits")
+    assert (done.stdout, done.return_value) == ("00002\n", 3)
+    assert "Usage: cli hello [OPTIONS] NAME" in call("hello", "--help").stdout
+    assert "did you mean 'digits'?" in refusal("hello", "digitz")
+
+
+@pytest.mark.parametrize("code", ["import nothing_of_that_name", "def hello(): ..."])
+def test_broken_command_of_a_package_is_refused_alone(install, digits, snapshot, code):
+    install("tuner-lab", code, commands=("hello", "hello"))
+    snapshot(refusal("hello", "digits"))
+    assert call("show", "digits").return_value is None
+
+
+def test_command_that_ships_is_not_replaced(install, digits, caplog):
+    install("tuner-lab", HELLO, commands=("show", "hello"))
+    assert "Best trial 00002" in call("show", "digits").stdout
+    assert "Packages:" not in call("--help").stdout
+    assert caplog.messages == ["show of tuner-lab 1.0 is ignored: tuner has a command of that name"]
+
+
+def test_unknown_command_lists_all(install, snapshot):
+    install("tuner-lab", HELLO, commands=("hello", "hello"))
+    snapshot(refusal("hallo"))
+
+
 @pytest.mark.parametrize("arguments", [["runn"], ["best", "x", "--top", "0"]])
 def test_wrong_usage_is_exit_code_2(arguments):
     done = tuner(*arguments)
@@ -126,6 +168,7 @@ def test_help_imports_nothing_heavy():
         "from tuner.cli.main import cli\ntry: cli.main(['run', '--help'])\nexcept SystemExit: pass"
     )
     heavy = {"ray", "torch", "pandas", "numpy", "pydantic", "rich", "yaml", "socket", "difflib"}
+    heavy |= {"importlib.metadata", "logging"}
     assert not ran(code).modules & heavy
 
 

@@ -59,6 +59,51 @@ def test_report_page_has_every_figure(snapshot, tmp_path, trials):
         assert text in page
 
 
+MAP = """
+import numpy as np
+
+def draw_map(results):
+    trials = results.dataframe()
+    if trials.empty:
+        return None
+    points = {"x": np.arange(len(trials)), "y": [1.0, float("nan")]}
+    return f"Of {results.name}.", {"data": [{"type": "scatter", **points}]}
+"""
+
+
+def test_report_page_has_figures_of_packages(install, tmp_path):
+    install("tuner-lab", MAP, figures=("map", "draw_map"))
+    page = render_report_page(Report(search(tmp_path / "x", 6)))
+    section = page.partition('<section id="plugins">')[2].partition("</section>")[0]
+    assert "<h3>map of tuner-lab 1.0</h3>" in section
+    assert "Of x." in section
+    plot = json.loads(re.search(r'<script type="application/json">(.*)</script>', section)[1])
+    assert plot["data"][0]["y"] == [1.0, None]
+    assert plot["layout"]["height"]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("import nothing_of_that_name", "No module named &#39;nothing_of_that_name&#39;"),
+        ("def draw_map(): ...", "takes 0 positional arguments but 1 was given"),
+        ("def draw_map(results): return 5", "TypeError"),
+        ("def draw_map(results): return '', {'data': [{'type': 'nonsense'}]}", "ValueError"),
+        ("def draw_map(results): raise OSError('no map')", "no map"),
+    ],
+)
+def test_broken_figure_of_a_package_loses_no_report(install, tmp_path, caplog, code, reason):
+    install("tuner-lab", code, figures=("map", "draw_map"))
+    page = render_report_page(Report(search(tmp_path / "x", 6)))
+    section = page.partition('<section id="plugins">')[2].partition("</section>")[0]
+    assert "map of tuner-lab 1.0" in section
+    assert "It cannot be drawn: " in section
+    assert reason in section
+    assert "<script" not in section
+    assert '<section id="provenance">' in page
+    assert len(caplog.messages) == 1
+
+
 @pytest.mark.parametrize(("images", "shown"), [(4, []), (40, ["0.875"])])
 def test_report_page_has_the_recall_of_each_class(snapshot, tmp_path, images, shown):
     report = Report(search(tmp_path / "x", 5))

@@ -154,6 +154,35 @@ def deliver(target):
     delivery(MESSAGE)
 
 
+PAGER = """
+pages = []
+
+def build_pager(url):
+    if url == "pager://0":
+        raise ValueError("it needs a number")
+    return lambda message: pages.append((url, message["text"]))
+"""
+
+
+def test_notifier_of_a_package_gets_url_and_message(install, monkeypatch):
+    install("tuner-lab", PAGER, notifiers=("pager", "build_pager"))
+    monkeypatch.setenv("NUMBER", "5550100")
+    monkeypatch.setenv("URL", "pager://5550199")
+    for target in ("pager://${NUMBER}", "${URL}"):
+        deliver(target)
+    numbers = ["pager://5550100", "pager://5550199"]
+    assert sys.modules["tuner_lab"].pages == [(number, MESSAGE["text"]) for number in numbers]
+
+
+def test_notifier_that_refuses_its_url_is_named_without_secrets(install, snapshot):
+    install("tuner-lab", PAGER, notifiers=("pager", "build_pager"))
+    with snapshot.raises(UsageError):
+        deliver("pager://0")
+    install("tuner-lamp", "def build_lamp(): ...", notifiers=("lamp", "build_lamp"))
+    with snapshot.raises(UsageError):
+        deliver("lamp://5550100")
+
+
 def test_apprise_target_gets_title_and_text(snapshot, server):
     pytest.importorskip("apprise", reason="no test of apprise: pip install 'tuner[notify]'")
     deliver(server.url.replace("http://", "json://"))

@@ -6,6 +6,7 @@ import os
 import pytest
 from synthetic import OWNER, START, Writer
 
+from tuner.errors import UsageError
 from tuner.experiment.history import fold
 from tuner.reporting.trackers import Tracker
 from tuner.spec.experiment import build_spec
@@ -87,6 +88,16 @@ def notify(events, tracker):
     tracker.close()
 
 
+@pytest.mark.parametrize(
+    "code",
+    ["Lines = 5", "def Lines(): ...", "def Lines(spec): ...", "def Lines(spec): raise OSError(5)"],
+)
+def test_broken_tracker_of_a_package_is_refused(install, spec, snapshot, code):
+    install("tuner-lab", code, trackers=("lines", "Lines"))
+    with snapshot.raises(UsageError):
+        Tracker("lines", spec, fold([], spec.objective))
+
+
 class Broken:
     """A client whose server has gone away."""
 
@@ -96,6 +107,8 @@ class Broken:
     def start(self, run_id, name, config):
         self.calls += 1
         raise ConnectionError("no route to host")
+
+    report = end = start
 
     def close(self):
         raise ConnectionError("no route to host")

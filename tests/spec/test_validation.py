@@ -213,6 +213,34 @@ def test_validate_text_imports_no_ray_or_torch(tmp_path):
     assert not done.modules & {"ray", "torch", "pandas", "sklearn"}
 
 
+PLUGINS = {"trackers": ("lines", "use"), "notifiers": ("pager", "use")}
+
+
+def test_plugins_of_packages_are_accepted(install):
+    install("tuner-lab", "def use(target): ...", **PLUGINS)
+    named = {"log": ["lines"], "notify": ["pager://x", "https://host/x"]}
+    spec = validate({**DIGITS, **named}, machine=MACHINE)
+    assert (spec.log, spec.notify) == (("lines",), ("pager://x", "https://host/x"))
+
+
+def test_broken_and_unknown_plugins_are_refused_together(install, uninstall, snapshot):
+    uninstall("apprise")
+    install("tuner-lab", "import nothing_of_that_name", **PLUGINS)
+    with snapshot.raises(SpecError):
+        validate({**DIGITS, "log": ["lines"], "notify": ["pager://x", "bell://x"]}, machine=MACHINE)
+    with snapshot.raises(SpecError):
+        validate({**DIGITS, "log": ["line"]}, machine=MACHINE)
+
+
+def test_recorded_tracker_of_missing_package_is_shown_and_not_run(snapshot):
+    spec = build_spec({**DIGITS, "log": ["lines"]}, recorded=True)
+    assert spec.log == ("lines",)
+    with snapshot.raises(SpecError):
+        validate(spec, machine=MACHINE, recorded=True)
+    with pytest.raises(SpecError, match="unknown log 'lines'"):
+        validate({**DIGITS, "log": ["lines"]}, machine=MACHINE, recorded=True)
+
+
 LOG = {**DIGITS, "log": ["wandb"]}
 
 

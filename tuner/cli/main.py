@@ -19,6 +19,7 @@ import click
 
 from tuner.cli.options import Command, Section
 from tuner.errors import TunerError, UsageError
+from tuner.plugins import Plugins
 from tuner.signals import Interrupted, catch_signals, interrupt
 from tuner.streams import ignore_stderr_errors, wrap_streams
 
@@ -28,6 +29,12 @@ class _Sections(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        command = COMMANDS.load(cmd_name)
+        if not isinstance(command, click.Command):
+            raise UsageError(f"command {COMMANDS.describe(cmd_name)} must be a click.Command")
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         longest = max(map(len, self.commands))
@@ -39,6 +46,10 @@ class _Sections(click.Group):
             ]
             with formatter.section(section):
                 formatter.write_dl(rows)
+        if COMMANDS.entry_points:
+            with formatter.section("Packages"):
+                for name in COMMANDS.entry_points:
+                    formatter.write_text(COMMANDS.describe(name))
 
 
 @click.group(
@@ -87,6 +98,7 @@ def _collect_commands() -> list[Command]:
 
 for command in _collect_commands():
     cli.add_command(command)
+COMMANDS = Plugins("command", cli.commands)
 
 
 def main() -> NoReturn:

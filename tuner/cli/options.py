@@ -147,7 +147,11 @@ _SETTINGS = {
         "[default: $TUNER_STORAGE, else ./results]",
         "DIR",
     ),
-    "log": _Setting("log", "Log to wandb or mlflow, too. May be given several times.", kind=list),
+    "log": _Setting(
+        "log",
+        "Log to wandb, mlflow or a tracker of a package, too. May be given several times.",
+        kind=list,
+    ),
     "notify": _Setting(
         "notify",
         "Send a message to this URL at the end, at the first failure and at a new best. May be "

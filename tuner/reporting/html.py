@@ -30,7 +30,7 @@ from tuner.experiment.results.split_details import (
 from tuner.reporting import comparison_text, confirmation_text
 from tuner.reporting.control_text import format_change, format_control
 from tuner.reporting.experiment_text import format_labels
-from tuner.reporting.figures import draw_comparison, draw_confusion, draw_section
+from tuner.reporting.figures import draw_comparison, draw_confusion, draw_plugins, draw_section
 from tuner.reporting.figures.figure import Plot
 from tuner.reporting.pictures import add_thumbnails, parse_pictures
 from tuner.reporting.report import Report, format_confirmed_mean, format_utc
@@ -56,6 +56,7 @@ def render_report_page(report: Report, *, images: bool = True) -> str:
         classes=build_class_table(report.test),
         confusion=[each for each in [draw_confusion(report.test)] if each],
         mistakes=list(add_thumbnails(mistakes) if images else mistakes),
+        plugins=draw_plugins(report.results),
         doubtful=[[p.file, p.label, p.other, f"{p.probability:.2f}"] for p in doubtful],
         spec_yaml=yaml.safe_dump(report.results.document["spec"], sort_keys=False, width=100),
     )

@@ -19,12 +19,13 @@ from http import HTTPStatus
 from queue import SimpleQueue
 from typing import Any
 
-from tuner.errors import UsageError, describe_error
+from tuner.errors import UsageError, describe_error, translate_error
 from tuner.experiment import events
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
+from tuner.plugins import NOTIFIERS
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.notify import hide_secrets, is_hidden, is_web, resolve_variables
+from tuner.spec.notify import get_scheme, hide_secrets, is_hidden, resolve_variables
 from tuner.wording import (
     clean_text,
     format_duration,
@@ -60,11 +61,18 @@ def build_deliveries(targets: tuple[str, ...]) -> dict[str, Deliver]:
         if is_hidden(target):
             continue
         url = resolve_variables(target, os.environ)
-        if is_web(url):
-            delivers[target] = partial(_post_message, url)
-        else:
-            delivers[target] = _build_apprise_delivery(url, hide_secrets(target))
+        name = hide_secrets(target)
+        scheme = get_scheme(url)
+        if scheme not in NOTIFIERS.list_names():
+            delivers[target] = _build_apprise_delivery(url, name)
+            continue
+        with translate_error(UsageError, f"notify: {name} by {NOTIFIERS.describe(scheme)}"):
+            delivers[target] = NOTIFIERS.load(scheme)(url)
     return delivers
+
+
+def build_post_delivery(url: str) -> Deliver:
+    return partial(_post_message, url)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -96,7 +104,9 @@ def _build_apprise_delivery(url: str, name: str) -> Deliver:
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages contain the URL
     service = apprise.Apprise.instantiate(url)
     if service is None:
-        raise UsageError(f"notify: apprise does not know {name}; see `apprise --details`")
+        others = ", ".join(NOTIFIERS.list_names())
+        hint = f"see `apprise --details`; beside apprise there are {others}"
+        raise UsageError(f"notify: apprise does not know {name}; {hint}")
 
     def deliver(message: Message) -> None:
         if not service.notify(body=message["text"], title=f"tuner {message['experiment']}"):

@@ -1,7 +1,7 @@
 """Experiment trackers: `--log wandb` and `--log mlflow`, a run for each trial.
 
-A resumed search continues its runs. To add a tracker: its name in `tuner.spec`, its extra in
-pyproject.toml, and a class with the methods of `Client` in TRACKERS.
+A resumed search continues its runs. To add a tracker: a class with the methods of TrackerClient,
+its path in `tuner.plugins`, and its extra in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -12,28 +12,33 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tuner.errors import UsageError, describe_error, translate_error
 from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
 from tuner.experiment.history import History
+from tuner.plugins import TRACKERS
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flatten
 
 _log = logging.getLogger(__name__)
 
 
-class Client(Protocol):
-    """A connection to a tracker. run_id: unique in the tracker, the same after a resume."""
+@runtime_checkable
+class TrackerClient(Protocol):
+    """A connection to a tracker, built from a spec. All calls come from one thread.
+
+    run_id: unique in the tracker, the same after a resume.
+    """
 
     def start(self, run_id: str, name: str, config: Mapping[str, Any]) -> None:
         """Begin a run, or go on with it."""
 
     def report(self, run_id: str, event: Event) -> None:
-        """Log the metrics of a RESULT."""
+        """Log a report: the `metrics` of an `epoch`, and the `time` in seconds since the epoch."""
 
     def end(self, run_id: str, status: str) -> None:
-        """End a run with the status of its trial."""
+        """End a run with the status of its trial, such as "completed"."""
 
     def close(self) -> None:
         """Send what waits, and end what runs beside this process."""
@@ -43,18 +48,25 @@ class Tracker:
     """An observer that passes events to a tracker, in a thread, so that none delays the search.
 
     After a failure, such as that of a network, it warns and stops logging. Raises UsageError if the
-    tracker cannot be set up. client: by default that of TRACKERS.
+    tracker cannot be set up. client: by default that of `name`.
     """
 
     def __init__(
-        self, name: str, spec: ExperimentSpec, history: History, client: Client | None = None
+        self,
+        name: str,
+        spec: ExperimentSpec,
+        history: History,
+        client: TrackerClient | None = None,
     ) -> None:
         self._name = name
         self._experiment = spec.name
         self._history = history
         self._failed = False
-        with translate_error(UsageError, f"cannot log to {name}"):  # libraries raise many kinds
-            self._client = client or TRACKERS[name](spec)
+        text = f"cannot log to {TRACKERS.describe(name)}"
+        with translate_error(UsageError, text):  # libraries raise many kinds
+            self._client = client or TRACKERS.load(name)(spec)
+        if not isinstance(self._client, TrackerClient):
+            raise UsageError(f"{text}: it lacks a method of TrackerClient")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     def __call__(self, event: Event) -> None:
@@ -171,6 +183,3 @@ class Mlflow:
 def _find_folder(spec: ExperimentSpec) -> Path:
     """Where a tracker keeps its files: the same for all experiments of a storage."""
     return spec.folder.parent.resolve()
-
-
-TRACKERS: Mapping[str, Callable[[ExperimentSpec], Client]] = {"wandb": Wandb, "mlflow": Mlflow}

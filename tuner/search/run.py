@@ -88,7 +88,7 @@ def resume_experiment(
     refuse_retired(document["spec"], f"the resume of {files.name}")
     if results := load_if_finished(folder, more):
         return results
-    recorded = build_spec(document["spec"], str(folder / EXPERIMENT)).trainable
+    recorded = build_spec(document["spec"], str(folder / EXPERIMENT), recorded=True).trainable
     extended = more.apply(document, files)
     moved = {
         "name": files.name,

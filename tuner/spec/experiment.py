@@ -16,12 +16,14 @@ from pydantic import (
     Field,
     JsonValue,
     PlainSerializer,
+    ValidationInfo,
     WrapValidator,
     model_validator,
 )
 
 from tuner.errors import Fault, SpecError
 from tuner.places import find_default_storage, find_local_folder, find_url
+from tuner.plugins import TRACKERS
 from tuner.spec import sections
 from tuner.spec.by_value import ByValue, is_by_value, is_importable
 from tuner.spec.code import CLASSIFIER_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, find_code
@@ -38,6 +40,7 @@ from tuner.spec.settings import (
     bad_value,
     parse,
     parse_names,
+    parse_texts,
 )
 from tuner.spec.space.constraints import as_list
 from tuner.spec.space.parsing import CALLS, extract_call_name
@@ -122,9 +125,11 @@ _Trainable = Annotated[
 ]
 
 
-_Trackers = Annotated[
-    tuple[str, ...], BeforeValidator(lambda raw: parse_names(raw, sections.LOGS, "log"))
-]
+def _parse_trackers(raw: object, info: ValidationInfo) -> object:
+    """The names of trackers; recorded ones may be of packages that this machine lacks."""
+    if info.context == RECORDED:
+        return parse_texts(raw, "must be a list of names")
+    return parse_names(raw, TRACKERS.list_names(), "log")
 
 
 def _parse_constants(raw: object) -> object:
@@ -179,8 +184,10 @@ class ExperimentSpec(Settings):
         description="a folder, relative to where the run is started, or the URL of an object store "
         "(s3://bucket/folder); default $TUNER_STORAGE, else ./results",
     )
-    log: _Trackers = Field(
-        (), description=f"trackers to log to, beside TensorBoard: {', '.join(sections.LOGS)}."
+    log: Annotated[tuple[str, ...], BeforeValidator(_parse_trackers)] = Field(
+        (),
+        description=f"trackers to log to, beside TensorBoard: {', '.join(TRACKERS.built_in)}, or "
+        "those of packages.",
     )
     notify: Annotated[
         tuple[Annotated[str, AfterValidator(check_target)], ...],
@@ -190,8 +197,8 @@ class ExperimentSpec(Settings):
     ] = Field(
         (),
         description="where to report the end, the first failure and a new best: https://HOST/PATH, "
-        "which gets JSON, or a URL of apprise's. ${NAME} in place of a URL, or of a part of it, "
-        "is a variable of the environment.",
+        "which gets JSON, or a URL of apprise's or of a package. ${NAME} in place of a URL, or of "
+        "a part of it, is a variable of the environment.",
     )
     refit: bool = Field(
         False,

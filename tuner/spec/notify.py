@@ -39,8 +39,9 @@ def is_web(target: str) -> bool:
     return target.startswith(("http://", "https://"))
 
 
-def is_apprise(target: str) -> bool:
-    return not target.startswith("${") and not is_web(target)
+def get_scheme(target: str) -> str:
+    """Of a URL; "" if it is in a variable."""
+    return target.partition("://")[0] if _URL.match(target) else ""
 
 
 def is_hidden(target: str) -> bool:

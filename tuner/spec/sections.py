@@ -296,4 +296,3 @@ class Refits(Settings):
 
 _MODELS = (Objective, Resources, Timeouts, Checkpoints, Stop, Confirms, Refits)
 SECTIONS: dict[str, type[Settings]] = {model.__name__.lower(): model for model in _MODELS}
-LOGS = ("mlflow", "wandb")

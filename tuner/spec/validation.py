@@ -15,8 +15,9 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from tuner.errors import Fault, SpecError, build_unknown_fault
+from tuner.errors import Fault, SpecError, UsageError, build_unknown_fault
 from tuner.places import is_url
+from tuner.plugins import NOTIFIERS, TRACKERS, Plugins
 from tuner.spec import quotas
 from tuner.spec.by_value import ByValue, find_pickling_fault
 from tuner.spec.command import Command
@@ -30,7 +31,7 @@ from tuner.spec.loading import (
     is_rays_class,
     load_trainable,
 )
-from tuner.spec.notify import hide_secrets, is_apprise
+from tuner.spec.notify import get_scheme, hide_secrets
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.sections import MEASURED, Objective, Resources
 from tuner.spec.settings import FaultsError, parse
@@ -145,19 +146,31 @@ def settle_spec(spec: ExperimentSpec) -> ExperimentSpec:
 
 
 def _find_package_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    """Missing packages, and keys of trackers; servers are tried when the search starts."""
+    """Missing packages, broken plugins, and keys of trackers; servers are tried later."""
     for name in spec.log:
+        if name not in TRACKERS.built_in:
+            yield from _find_plugin_faults("log", TRACKERS, name)
+            continue
         package = find_spec(name)
         if package is None or package.origin is None:  # a folder of that name is no package
             yield Fault("log", f"needs a package: {suggest_install(name)}", name)
         elif name == "wandb" and not _is_wandb_ready():
             rule = "needs an API key: run `wandb login`, or set WANDB_API_KEY or WANDB_MODE=offline"
             yield Fault("log", rule, name)
-    targets = [target for target in spec.notify if is_apprise(target)]
-    if targets and find_spec("apprise") is None:
-        yield Fault(
-            "notify", f"needs a package: {suggest_install('notify')}", hide_secrets(targets[0])
-        )
+    for target in spec.notify:
+        scheme = get_scheme(target)
+        if scheme in NOTIFIERS.entry_points:
+            yield from _find_plugin_faults("notify", NOTIFIERS, scheme)
+        elif scheme not in ("", *NOTIFIERS.built_in) and find_spec("apprise") is None:
+            rule = f"needs a package, if it is of apprise: {suggest_install('notify')}"
+            yield Fault("notify", rule, hide_secrets(target), tuple(NOTIFIERS.list_names()))
+
+
+def _find_plugin_faults(key: str, plugins: Plugins, name: str) -> Iterator[Fault]:
+    try:
+        plugins.load(name)
+    except UsageError as error:
+        yield Fault(key, str(error))
 
 
 def _is_wandb_ready() -> bool:

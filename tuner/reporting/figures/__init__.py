@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any, Literal
 
 from tuner.experiment.results.comparison import Comparison
+from tuner.experiment.results.results import Results
+from tuner.plugins import FIGURES
 from tuner.reporting.figures.best import (
     By,
     draw_best_by_epochs,
@@ -17,7 +20,7 @@ from tuner.reporting.figures.best import (
     draw_leaders,
 )
 from tuner.reporting.figures.data import FigureData
-from tuner.reporting.figures.figure import Figure, build_figure
+from tuner.reporting.figures.figure import Drawing, Figure, build_figure
 from tuner.reporting.figures.hyperparameters import (
     draw_contour,
     draw_importance,
@@ -65,6 +68,26 @@ def draw_confusion(measured: Mapping[str, Any] | None) -> Figure | None:
     return build_figure(
         "confusion", "Classes taken for each other", draw_confusion_matrix, measured
     )
+
+
+def draw_plugins(results: Results) -> list[Figure]:
+    """The figures of installed packages."""
+    figures = (
+        build_figure(f"plugin-{name}", FIGURES.describe(name), _draw_plugin, name, results)
+        for name in FIGURES.list_names()
+    )
+    return [figure for figure in figures if figure]
+
+
+def _draw_plugin(name: str, results: Results) -> Drawing:
+    from plotly.io import to_json
+
+    drawing = FIGURES.load(name)(results)
+    if drawing is None:
+        return None
+    caption, plot = drawing
+    # A dict or a plotly figure, which may hold NaN and arrays
+    return caption, plot and json.loads(to_json(plot))
 
 
 def draw_trial(data: FigureData, trial_id: str, metric: str | None) -> Figure:
