@@ -97,7 +97,7 @@ def _has_any() -> bool:
 
 
 def _format_entries(entries: list[EntryPoint]) -> str:
-    packages = [f"{entry.dist.name} {entry.dist.version}" for entry in entries if entry.dist]
+    packages = sorted(f"{e.dist.name} {e.dist.version}" for e in entries if e.dist)
     return f"{entries[0].name} of {' and '.join(packages)}"
 
 

@@ -80,6 +80,14 @@ def test_report_page_has_figures_of_packages(install, tmp_path):
     plot = json.loads(re.search(r'<script type="application/json">(.*)</script>', section)[1])
     assert plot["data"][0]["y"] == [1.0, None]
     assert plot["layout"]["height"]
+    assert '<a href="#plugins">' in page
+
+
+def test_figure_of_two_packages_is_not_drawn(install, tmp_path):
+    for package in ("tuner-lab", "other"):
+        install(package, MAP, figures=("map", "draw_map"))
+    page = render_report_page(Report(search(tmp_path / "x", 6)))
+    assert "It cannot be drawn: UsageError: figure map of other 1.0 and tuner-lab 1.0 is" in page
 
 
 @pytest.mark.parametrize(

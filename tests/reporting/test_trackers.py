@@ -98,6 +98,27 @@ def test_broken_tracker_of_a_package_is_refused(install, spec, snapshot, code):
         Tracker("lines", spec, fold([], spec.objective))
 
 
+LOSES = """
+from unittest.mock import Mock
+
+def Lines(spec):
+    return Mock(spec_set=["start", "report", "end", "close"], report=Mock(side_effect=OSError(5)))
+"""
+
+
+def test_tracker_of_a_package_that_fails_later_is_named(install, spec, caplog):
+    install("tuner-lab", LOSES, trackers=("lines", "Lines"))
+    story = Writer(spec.folder)
+    story.trial(0, [{"val_loss": 0.5}, {"val_loss": 0.25}], config=CONFIG)
+    history = fold([], spec.objective)
+    tracker = Tracker("lines", spec, history)
+    for event in story.events:
+        history.apply(event)
+        tracker(event)
+    tracker.close()
+    assert caplog.messages == ["no longer logged to lines of tuner-lab 1.0: 5"]
+
+
 class Broken:
     """A client whose server has gone away."""
 

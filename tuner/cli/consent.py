@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +40,8 @@ def admit(code: Sequence[NamedCode], folder: Path, *, trust: bool) -> None:
 
 def _is_in_working_directory(code: NamedCode, folder: Path) -> bool:
     """Whether its file lies below the working directory, not in `folder`, and is not installed."""
+    import sysconfig
+
     if code.file is None:
         return False
     file = code.file.resolve()

@@ -58,11 +58,11 @@ class Tracker:
         history: History,
         client: TrackerClient | None = None,
     ) -> None:
-        self._name = name
+        self._name = TRACKERS.describe(name)
         self._experiment = spec.name
         self._history = history
         self._failed = False
-        text = f"cannot log to {TRACKERS.describe(name)}"
+        text = f"cannot log to {self._name}"
         with translate_error(UsageError, text):  # libraries raise many kinds
             self._client = client or TRACKERS.load(name)(spec)
         if not isinstance(self._client, TrackerClient):
