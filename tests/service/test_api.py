@@ -58,56 +58,53 @@ def test_answers_equal_those_of_the_commands(storage, parts, query, command):
 
 
 @pytest.mark.parametrize(
-    ("parts", "query", "status", "reason"),
+    ("parts", "query"),
     [
-        (("nope",), {}, 404, "no experiment 'nope'"),
-        (("../digits", "spec"), {}, 404, "Not Found"),  # a slash ends the name
-        (("digits", "trials", "99"), {}, 400, "has no trial '99'"),
-        (("digits", "trials", "../../etc"), {}, 404, "Not Found"),
-        (("digits", "trials"), {"where": "lr >"}, 400, "--where"),
-        (("digits", "trials"), {"sort": "x"}, 400, "no name 'x' here"),
-        (("digits", "trials"), {"limit": "-1"}, 400, "limit: Input should be"),
-        (("digits", "best"), {"top": "0"}, 400, "top: Input should be"),
-        (("digits", "figures"), {"section": "best", "metric": "x"}, 400, "unknown metric 'x'"),
-        (("digits", "figures"), {"section": "best", "where": "lr >"}, 400, "--where"),
-        (("digits", "figures"), {"section": "best", "top": "0"}, 400, "top: Input should be"),
-        (("digits", "figures"), {"section": "all"}, 400, "section.0: Input should be 'best',"),
-        (("digits", "figures"), {}, 400, "section: Field required"),
-        (("failed", "best"), {}, 409, "no usable trial"),
+        (("nope",), {}),
+        (("../digits", "spec"), {}),  # a slash ends the name
+        (("digits", "trials", "99"), {}),
+        (("digits", "trials", "../../etc"), {}),
+        (("digits", "trials"), {"where": "lr >"}),
+        (("digits", "trials"), {"sort": "x"}),
+        (("digits", "trials"), {"limit": "-1"}),
+        (("digits", "best"), {"top": "0"}),
+        (("digits", "figures"), {"section": "best", "metric": "x"}),
+        (("digits", "figures"), {"section": "best", "where": "lr >"}),
+        (("digits", "figures"), {"section": "best", "top": "0"}),
+        (("digits", "figures"), {"section": "all"}),
+        (("digits", "figures"), {}),
+        (("failed", "best"), {}),
     ],
 )
-def test_refused_request_has_status_and_reason(storage, parts, query, status, reason):
+def test_refused_request_has_status_and_reason(snapshot, storage, parts, query):
     answer = Served(storage).get(*parts, **query)
-    assert (answer.status_code, reason in answer.text) == (status, True), answer.text
+    snapshot(f"{answer.status_code} {answer.text}")
 
 
 def test_post_control_requests_it(tmp_path, running):
     served = Served(tmp_path)
     answer = served.post("running", "control", verb="stop-trial", trial_id="00000")
-    assert answer.status_code == 202
     [pending] = control.read_requests(ExperimentFolder(running.folder))
-    assert (pending.id, pending.control.verb, pending.by) == (
-        answer.json()["id"], "stop-trial", "browser",
-    )  # fmt: skip
+    assert (answer.status_code, answer.json()["id"], pending.by) == (202, pending.id, "browser")
     waits = "stop-trial 00000, asked by browser: the driver has not answered yet"
     shown = {**pending.model_dump(mode="json"), "text": "stop-trial 00000", "line": waits}
     assert served.get("running", "control").json() == [shown]
 
 
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    "body",
     [
-        ({"verb": "stop-trial", "trial_id": "00007"}, "no trial '00007' that has started"),
-        ({"verb": "max-concurrent", "max_concurrent": 0}, "max_concurrent: Input should be"),
-        ({"verb": "explode"}, "does not match any of the expected tags"),
-        ({"verb": "try", "config": {"lr": 7}}, "lr"),
-        ({}, "verb"),
+        {"verb": "stop-trial", "trial_id": "00007"},
+        {"verb": "max-concurrent", "max_concurrent": 0},
+        {"verb": "explode"},
+        {"verb": "try", "config": {"lr": 7}},
+        {},
     ],
 )
-def test_post_invalid_control_is_refused(tmp_path, running, body, reason):
+def test_post_invalid_control_is_refused(snapshot, tmp_path, running, body):
     served = Served(tmp_path)
     answer = served.post("running", "control", **body)
-    assert (answer.status_code, reason in answer.text) == (400, True), answer.text
+    snapshot(f"{answer.status_code} {answer.text}")
     assert served.get("running", "control").json() == []
 
 
@@ -126,14 +123,14 @@ def figures_of(storage, *sections, name="digits", **query):
     return {**answer, "figures": {figure["name"]: figure for figure in answer["figures"]}}
 
 
-def test_figures_are_those_of_the_report(storage):
+def test_figures_are_those_of_the_report(snapshot, storage):
     answer = figures_of(storage, "best", "stopping", by="epochs")
-    assert (answer["metric"], answer["mode"]) == ("val_accuracy", "max")
-    assert answer["metrics"] == ["images_per_s", "peak_memory_mib", "val_accuracy"]
-    assert [*answer["figures"]] == ["history", "curves", "rungs", "slots"]
+    figures = answer.pop("figures")
+    snapshot.compare_value(answer)
     data = FigureData(Results(storage / "digits"))
-    for figure in (*draw_section("best", data, by="epochs"), *draw_section("stopping", data)):
-        assert answer["figures"][figure.name] == json.loads(json.dumps(figure.as_dict()))
+    drawn = [*draw_section("best", data, by="epochs"), *draw_section("stopping", data)]
+    expected = {figure.name: json.loads(json.dumps(figure.as_dict())) for figure in drawn}
+    assert figures == expected
 
 
 def test_figures_show_the_chosen_trials_alone(storage):

@@ -253,49 +253,47 @@ def test_serve_over_tls_until_interrupted(tmp_path):
     process.communicate()
 
 
+def serve_hastily(app, story, **limits):
+    """Run `story(server, address)` while a server whose connections have these limits serves."""
+    hasty = type("Hasty", (_Connection,), limits)
+    server = _Server(uvicorn.Config(app, http=hasty, log_level="error"), Live(None), lambda: None)
+    here = socket.create_server(("127.0.0.1", 0))
+
+    async def serve():
+        serving = asyncio.create_task(server.serve([here]))
+        async with asyncio.timeout(60):
+            await story(server, here.getsockname())
+            server.should_exit = True
+            await serving
+
+    asyncio.run(serve())
+
+
 def test_connection_of_a_reader_that_takes_nothing_is_closed_in_time():
     async def large(request):
         return StreamingResponse(iter([b"x" * 65536] * 1000))
 
-    hasty = type("Hasty", (_Connection,), {"stalled_s": 0.1})
-    app = Starlette(routes=[Route("/", large)])
-    server = _Server(uvicorn.Config(app, http=hasty, log_level="error"), Live(None), lambda: None)
-    here = socket.create_server(("127.0.0.1", 0))
+    async def story(server, address):
+        _reader, writer = await asyncio.open_connection(*address, limit=1024)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        while not server.server_state.connections:
+            await asyncio.sleep(0.01)
+        while server.server_state.connections:
+            await asyncio.sleep(0.01)
+        writer.transport.abort()
 
-    async def story():
-        serving = asyncio.create_task(server.serve([here]))
-        async with asyncio.timeout(60):
-            _reader, writer = await asyncio.open_connection(*here.getsockname(), limit=1024)
-            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            while not server.server_state.connections:
-                await asyncio.sleep(0.01)
-            while server.server_state.connections:
-                await asyncio.sleep(0.01)
-            writer.transport.abort()
-            server.should_exit = True
-            await serving
-
-    asyncio.run(story())
+    serve_hastily(Starlette(routes=[Route("/", large)]), story, stalled_s=0.1)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\nGET"])
 def test_connection_without_a_complete_head_is_closed_in_time(sent):
-    hasty = type("Hasty", (_Connection,), {"limit_s": 0.1})
-    config = uvicorn.Config(Starlette(), http=hasty, log_level="error")
-    server = _Server(config, Live(None), lambda: None)
-    here = socket.create_server(("127.0.0.1", 0))
+    async def story(server, address):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(sent)
+        with suppress(ConnectionResetError):
+            await reader.read()
 
-    async def story():
-        serving = asyncio.create_task(server.serve([here]))
-        async with asyncio.timeout(30):
-            reader, writer = await asyncio.open_connection(*here.getsockname())
-            writer.write(sent)
-            with suppress(ConnectionResetError):
-                await reader.read()
-        server.should_exit = True
-        await serving
-
-    asyncio.run(story())
+    serve_hastily(Starlette(), story, limit_s=0.1)
 
 
 def test_listeners_that_leave_while_news_comes_disturb_nobody(writer, experiments):

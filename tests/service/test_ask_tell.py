@@ -1,5 +1,6 @@
 """The four verbs over HTTP: what is asked, what is answered, and what is refused."""
 
+import json
 import os
 import threading
 import time
@@ -63,72 +64,64 @@ def far(server):
     return server
 
 
-def test_search_runs_from_spec_to_end(server):
-    assert server.post("/", SPEC) == {"name": "far", "created": True}
-    assert server.post("/", SPEC) == {"name": "far", "created": False}
-    first = server.post("/far/suggest", {"client": "a"})
-    assert server.post("/far/suggest", {"client": "a"}) == first
-    state = server.post("/far/trials/00000/report", {"epoch": 1, "metrics": {"val_loss": 0.5}})
-    assert server.send("GET", "/far/trials/00000/should-stop").json() == state
-    done = {"should_stop": True, "status": "completed"}
-    assert server.post("/far/trials/00000/complete") == done
-    server.post("/far/suggest")
-    server.post("/far/trials/00001/complete", {"failure": "no memory", "kind": "oom"})
-    assert server.post("/far/suggest") == {"trial": None, "ended": True}
+def test_search_runs_from_spec_to_end(snapshot, server):
+    failed = {"failure": "no memory", "kind": "oom"}
+    for path, body in (
+        ("/", SPEC),
+        ("/", SPEC),
+        ("/far/suggest", {"client": "a"}),
+        ("/far/suggest", {"client": "a"}),
+        ("/far/trials/00000/report", {"epoch": 1, "metrics": {"val_loss": 0.5}}),
+        ("/far/trials/00000/complete", {}),
+        ("/far/suggest", {}),
+        ("/far/trials/00001/complete", failed),
+        ("/far/suggest", {}),
+    ):
+        answer = server.post(path, body)
+        snapshot(f"{path}\n{json.dumps(answer)}")
+    state = server.send("GET", "/far/trials/00000/should-stop").json()
+    assert state == {"should_stop": True, "status": "completed"}
     assert Results(server.storage / "far").trials["00001"].error == ("oom", "no memory")
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "status", "message"),
+    ("path", "body"),
     [
-        ("/none/suggest", {}, 404, "no experiment 'none' in"),
-        ("/..%2Ffar/suggest", {}, 405, None),
-        ("/~/suggest", {}, 404, "no experiment '~'"),
-        ("/far/trials/00009/should-stop", {}, 404, "far has no trial '00009'"),
-        ("/far/trials/00000/report", {"epoch": 1}, 400, "metrics: Field required"),
-        ("/far/trials/00000/report", {"epoch": 1, "metrics": {}}, 400, "did not report 'val_los"),
-        ("/far/trials/00000/report", {"metrics": {"val_loss": 1}}, 400, "epoch: Field required"),
-        ("/far/trials/00000/report", {"loss": 1}, 400, "loss: Extra inputs are not permitted"),
-        ("/far/trials/00000/complete", {"failure": 1}, 400, "failure: Input should"),
-        ("/far/trials/00000/complete", {"failure": "", "kind": "x"}, 400, "unknown kind of fail"),
-        ("/far/suggest", {"client": ""}, 400, "client: must be 1 to 200 printable characters"),
-        ("/far/suggest", [], 400, "the body: Input should be a valid dictionary"),
-        ("/", {**SPEC, "seed": 8}, 409, "experiment 'far' exists, and has another spec"),
-        ("/", {"name": "new"}, 400, "search: is required"),
-        ("/", {**SPEC, "storage": "/"}, 400, "storage: is the server's own; leave it out"),
-        ("/", {**SPEC, "trainable": "os:system"}, 400, "trainable: must"),
-        ("/", {**SPEC, "trainable": "mine:train"}, 400, "must not name code: trainable (mine:tr"),
-        (
-            "/",
-            {**SPEC, "search": {"strategy": "mine.Searcher", "space": {}}},
-            400,
-            "must not name code: search.strategy (mine.Searcher)",
-        ),
+        ("/none/suggest", {}),
+        ("/..%2Ffar/suggest", {}),
+        ("/~/suggest", {}),
+        ("/far/trials/00009/should-stop", {}),
+        ("/far/trials/00000/report", {"epoch": 1}),
+        ("/far/trials/00000/report", {"epoch": 1, "metrics": {}}),
+        ("/far/trials/00000/report", {"metrics": {"val_loss": 1}}),
+        ("/far/trials/00000/report", {"loss": 1}),
+        ("/far/trials/00000/complete", {"failure": 1}),
+        ("/far/trials/00000/complete", {"failure": "", "kind": "x"}),
+        ("/far/suggest", {"client": ""}),
+        ("/far/suggest", []),
+        ("/", {**SPEC, "seed": 8}),
+        ("/", {"name": "new"}),
+        ("/", {**SPEC, "storage": "/"}),
+        ("/", {**SPEC, "trainable": "os:system"}),
+        ("/", {**SPEC, "trainable": "mine:train"}),
+        ("/", {**SPEC, "search": {"strategy": "mine.Searcher", "space": {}}}),
     ],
 )
-def test_invalid_request_is_refused_and_records_nothing(far, path, body, status, message):
+def test_invalid_request_is_refused_and_records_nothing(snapshot, far, path, body):
     far.post("/far/suggest")
     before = list(read(far.storage / "far"))
-    if message is None:
-        assert far.send("POST", path, json=body).status_code == status
-    else:
-        refused, text = far.refused(path, body)
-        assert refused == status, text
-        assert message in text
+    answer = far.send("POST", path, json=body)
+    snapshot(f"{answer.status_code} {answer.text}")
     assert list(read(far.storage / "far")) == before
     assert os.listdir(far.storage) == ["far"]
 
 
-def test_suggest_refuses_experiments_that_run_here(server, tmp_path, monkeypatch):
-    make_folder(tmp_path / "digits")
-    status, message = server.refused("/digits/suggest", {})
-    assert (status, message) == (
-        400,
-        "the trials of digits do not run elsewhere: it trains noisy:function",
-    )
+def test_suggest_refuses_experiments_that_run_here(snapshot, server, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path.parent)
-    make_folder(tmp_path.parent / "outside")
-    assert server.refused("/outside/suggest", {}) == (404, "no experiment 'outside'")
+    for folder in (tmp_path / "digits", tmp_path.parent / "outside"):
+        make_folder(folder)
+        answer = server.send("POST", f"/{folder.name}/suggest", json={})
+        snapshot(f"{answer.status_code} {answer.text}")
 
 
 def test_suggest_reopens_search_after_journal_failure(far, tmp_path):

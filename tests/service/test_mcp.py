@@ -72,20 +72,19 @@ def test_stream_of_events_is_not_allowed(serving):
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
-def test_experiment_is_listed_and_shown(serving, tmp_path):
+def test_experiment_is_listed_and_shown(snapshot, serving, tmp_path):
     writer = Writer(make_folder(tmp_path / "results/digits"))
     writer.trial(0, [0.5, 0.9])
     writer.trial(1, [0.7])
     writer.end()
     agent = serving()
-    listed = agent.call("list_experiments")
-    assert (listed["matches"], listed["experiments"][0]["name"]) == (1, "digits")
-    shown = agent.call("show", name="digits")
-    assert (shown["status"], shown["best"]["trial_id"]) == ("completed", "00000")
-    trials = agent.call("trials", name="digits", sort="-val_accuracy", limit=1)
-    assert (trials["matches"], trials["trials"][0]["trial_id"]) == (2, "00000")
-    trial = agent.call("show", name="digits", trial_id="00000")
-    assert trial["reports"][1] == {"epoch": 2, "val_accuracy": 0.9}
+    for tool, arguments in (
+        ("list_experiments", {}),
+        ("show", {"name": "digits"}),
+        ("trials", {"name": "digits", "sort": "-val_accuracy", "limit": 1}),
+        ("show", {"name": "digits", "trial_id": "00000"}),
+    ):
+        snapshot(json.dumps(agent.call(tool, **arguments), indent=1))
     assert "findings" in agent.call("advise", name="digits")
     assert "no experiment 'digit'" in agent.refused("show", name="digit")
 
@@ -111,38 +110,40 @@ def test_answer_is_brief_unless_more_is_requested(serving, tmp_path):
 
 
 @pytest.mark.parametrize("experiment", ["digits", {"search": {"space": {"lr": "uniform(0.1, 1)"}}}])
-def test_spec_is_validated(serving, experiment):
+def test_spec_is_validated(snapshot, serving, experiment):
     agent = serving()
     plan = agent.call("validate", experiment=experiment, settings=["num_samples=3"])
     assert plan["trials"] == 3
     assert plan["spec"]["search"]["space"]["lr"]
-    refused = agent.refused("validate", experiment=experiment, settings=["num_samples=0", "x=1"])
-    assert "num_samples: must be at least 1, got 0" in refused
-    assert "x: unknown key" in refused
+    refused = ["num_samples=0", "x=1"]
+    fault = agent.refused("validate", experiment=experiment, settings=refused)
+    snapshot(fault, varying={r"/\S+/experiments/": "SHIPPED/"})
 
 
 @pytest.mark.parametrize(
-    ("experiment", "settings", "message"),
+    ("experiment", "settings"),
     [
-        ("mine.py", [], "experiment: must be a name, or images after a scheme, got 'mine.py'"),
-        ("mine:experiment", [], "must be a name, or images"),
-        ("--trust", [], "must be a name, or images"),
-        ("digits", ["training.model=mine:Net"], "must not name code: training.model (mine:Net)"),
-        ("digits", ["trainable.command=ls"], "must not name code: trainable (ls)"),
-        ("digits", ["storage=/tmp"], "storage: is the server's own; leave it out"),
-        ("digits", ["notify=https://x/"], "notify: is the server's own; leave it out"),
-        (
-            "digits",
-            ["search.space.dataset=choice(['digits', 'mine:load'])"],
-            "must not name code: search.space.dataset (mine:load)",
-        ),
-        ({"trainable": "mine:Net", "search": {}}, [], "must not name code: trainable (mine:Net)"),
+        ("mine.py", []),
+        ("mine:experiment", []),
+        ("--trust", []),
+        ("digits", ["training.model=mine:Net"]),
+        ("digits", ["trainable.command=ls"]),
+        ("digits", ["storage=/tmp"]),
+        ("digits", ["notify=https://x/"]),
+        ("digits", ["log=wandb"]),
+        ("digits", ["training.data_dir=/etc"]),
+        ("digits", ["search.space.start_from=/x"]),
+        ("digits", ["warm_start=../other"]),
+        ("digits", ["warm_start=~root"]),
+        ({"search": {"configs": [{"data_dir": "/etc"}]}}, []),
+        ("digits", ["search.space.dataset=choice(['digits', 'mine:load'])"]),
+        ({"trainable": "mine:Net", "search": {}}, []),
     ],
 )
-def test_agent_names_no_code_and_no_file(serving, queue, experiment, settings, message):
+def test_agent_names_no_code_and_no_file(snapshot, serving, queue, experiment, settings):
     agent = serving()
     for tool in ("validate", "queue_add"):
-        assert message in agent.refused(tool, experiment=experiment, settings=settings)
+        snapshot(agent.refused(tool, experiment=experiment, settings=settings))
     assert queue.list_files() == {}
 
 
@@ -151,22 +152,20 @@ def test_queue_entry_records_the_client(serving, queue, mode, user):
     agent = serving()
     agent.mode = mode
     assert add(agent, "num_samples=3") == {"name": "digits", "user": user, "trials": 3}
-    assert (queue.read_entry("digits").user, queue.read_entry("digits").spec["num_samples"]) == (
-        user,
-        3,
-    )
+    entry = queue.read_entry("digits")
+    assert (entry.user, entry.spec["num_samples"]) == (user, 3)
     assert agent.call("queue_list")["queue"][0]["status"] == "waiting"
 
 
-def test_agents_stay_within_their_limits(serving, queue):
+def test_agents_stay_within_their_limits(snapshot, serving, queue):
     agent = serving(trials=7, time_budget_s=300)
     assert add(agent, "num_samples=6", "time_budget_s=120")["name"] == "digits"
-    for settings, message in {
-        ("num_samples=3", "time_budget_s=60"): "trials: must be at most 1, which is left of the 7",
-        ("num_samples=1", "time_budget_s=200"): "time_budget_s: must be at most 180, which is left",
-        ("num_samples=1",): "got None",
-    }.items():
-        assert message in agent.refused("queue_add", experiment="digits", settings=settings)
+    for settings in (
+        ["num_samples=3", "time_budget_s=60"],
+        ["num_samples=1", "time_budget_s=200"],
+        ["num_samples=1"],
+    ):
+        snapshot(agent.refused("queue_add", experiment="digits", settings=settings))
     assert list(queue.list_files()) == ["digits"]
     later = serving(trials=7)  # a restart gives no more
     assert "must be at most 1" in later.refused("queue_add", experiment="digits")
@@ -174,7 +173,7 @@ def test_agents_stay_within_their_limits(serving, queue):
     assert add(later, "num_samples=4")["trials"] == 4
 
 
-def test_control_is_requested_with_the_client_as_requester(serving, tmp_path):
+def test_control_is_requested_with_the_client_as_requester(snapshot, serving, tmp_path):
     folder = ExperimentFolder(make_folder(tmp_path / "results/digits"))
     writer = Writer(folder.path)
     writer.trial(0, [0.5], end=None)
@@ -183,12 +182,8 @@ def test_control_is_requested_with_the_client_as_requester(serving, tmp_path):
     [request] = read_requests(folder)
     assert (request.id, request.by, request.control.value) == (answer["id"], "mcp:mcp", "00000")
     agent.call("control", name="digits", verb="time-budget", value="2h")
-    for verb, value, message in (
-        ("num-samples", 99, "num-samples: is for users alone, since the trials of agents are"),
-        ("try", {"lr": 0.1}, "try: is for users alone"),
-        ("stop", None, "unknown verb 'stop'; available: finish"),
-        ("max-concurrent", 0, "max_concurrent: must be at least 1, got 0"),
-    ):
-        assert message in agent.refused("control", name="digits", verb=verb, value=value)
+    refused = {"num-samples": 99, "try": {"lr": 0.1}, "stop": None, "max-concurrent": 0}
+    for verb, value in refused.items():
+        snapshot(agent.refused("control", name="digits", verb=verb, value=value))
     assert len(read_requests(folder)) == 2
     writer.end()

@@ -45,26 +45,16 @@ def test_check_refuses_what_is_no_search(tmp_path, text):
     assert answer["faults"]
 
 
-def test_lines_are_those_of_the_keys():
+def test_lines_are_those_of_the_keys(snapshot):
     lines = find_lines(SPEC)
-    assert lines == {
-        "name": 1,
-        "training": 2,
-        "training.model": 2,
-        "training.dataset": 2,
-        "search": 3,
-        "search.space": 4,
-        "search.space.lr": 5,
-        "num_samples": 6,
-    }
+    snapshot.compare_value(lines)
     assert find_line("search.space.lr.low: is above", lines) == 5
     assert find_line("scheduler.max_t: is missing", lines) is None
-    assert list_faults("the spec has 1 fault:\n  name: bad", SPEC) == [
-        {"line": 1, "text": "name: bad"}
-    ]
+    [fault] = list_faults("the spec has 1 fault:\n  name: bad", SPEC)
+    assert fault == {"line": 1, "text": "name: bad"}
 
 
-def test_queue_gets_the_search_of_a_text(tmp_path):
+def test_queue_gets_the_search_of_a_text(snapshot, tmp_path):
     served = Served(tmp_path)
     for name in ("digits", "digits-2"):
         answer = served.ask("POST", "/api/queue", json={"text": "digits num_samples=2"})
@@ -72,14 +62,9 @@ def test_queue_gets_the_search_of_a_text(tmp_path):
     entry = Queue(str(tmp_path)).read_entry("digits-2")
     assert (entry.user, entry.spec["num_samples"]) == ("browser", 2)
     start = served.ask("GET", "/api/start").json()
-    assert [row[:3] for row in start["sections"][0]["rows"][1:]] == [
-        ["digits-2", "browser", "waiting"],
-        ["digits", "browser", "waiting"],
-    ]
-    described = dict(start["examples"])
-    assert described["digits"].startswith("A small CNN on scikit-learn's")
-    answer = served.ask("POST", "/api/queue", json={"text": SPEC})
-    assert answer.status_code == 400
+    snapshot.compare_value([row[:3] for row in start["sections"][0]["rows"][1:]])
+    assert dict(start["examples"])["digits"].startswith("A small CNN on scikit-learn's")
+    assert served.ask("POST", "/api/queue", json={"text": SPEC}).status_code == 400
 
 
 def test_variation_is_a_spec_that_trains_the_config_once(tmp_path):

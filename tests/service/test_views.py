@@ -26,18 +26,16 @@ def storage(tmp_path_factory):
     return root
 
 
-def test_table_has_the_words_of_the_command(storage):
-    table = Served(storage).get("digits", "table", where="lr > 0.05", sort="lr", limit=3).json()
-    rows = Served(storage).get("digits", "trials", where="lr > 0.05", sort="lr").json()
+def test_table_has_the_words_of_the_command(snapshot, storage):
+    query = {"where": "lr > 0.05", "sort": "lr"}
+    table = Served(storage).get("digits", "table", **query, limit=3).json()
+    rows = Served(storage).get("digits", "trials", **query).json()
     assert table["total"] == len(rows) > 3
     assert [row["trial_id"] for row in table["rows"]] == [row["trial_id"] for row in rows[:3]]
     printed = call("trials", "digits", "--where", "lr > 0.05", "--sort", "lr", "--storage", storage)
     head, *lines = printed.stdout.splitlines()
     assert [line.split() for line in lines[:3]] == [row["cells"] for row in table["rows"]]
-    assert [column["by"] for column in table["columns"]] == [
-        *("trial_id", "status", "val_accuracy", "epoch", "epochs", "time"),
-        *("lr", "momentum", "width"),
-    ]
+    snapshot("\n".join(column["by"] for column in table["columns"]))
     assert len(head.split()) == len(table["columns"])
 
 
@@ -50,27 +48,13 @@ def test_experiment_has_the_tiles_of_the_report(storage):
         json.dumps(view)
 
 
-def read_view(storage, name, trial):
-    view = Served(storage).get(name, "trials", trial, "view").json()
-    return view, {section["title"]: section for section in view["sections"]}
-
-
-def test_trial_stands_beside_the_best(storage):
-    results = Results(storage / "digits")
-    best = results.get_best_trial().trial_id
-    view, sections = read_view(storage, "digits", "4")
-    assert (view["trial_id"], view["status"]) == ("00004", "failed")
-    assert view["failure"] == [{"title": "Failure: oom", "lines": ["out of memory"]}]
-    assert sections["Config"]["rows"][0] == ["", "this trial", "best"]
-    other = Served(storage).get("digits", "trials", best).json()["config"]
-    assert [row[2] for row in sections["Config"]["rows"][1:]] == [
-        f"{value:.4g}" for value in other.values()
-    ]
-    view, sections = read_view(storage, "digits", best)
-    assert view["failure"] == []
-    assert sections["Config"]["rows"][0] == ["", "this trial"]
-    line = Served(storage).get("digits", "trials", best, "config").text
-    assert line == " ".join(f"{name}={value:.4g}" for name, value in other.items())
+def test_trial_stands_beside_the_best(snapshot, storage):
+    best = Results(storage / "digits").get_best_trial().trial_id
+    for trial_id in ("4", best):
+        view = Served(storage).get("digits", "trials", trial_id, "view").json()
+        del view["figures"]
+        snapshot(json.dumps(view, indent=1))
+    snapshot(Served(storage).get("digits", "trials", best, "config").text)
 
 
 @pytest.fixture
@@ -95,38 +79,31 @@ def measured(tmp_path):
     return writer.folder
 
 
-def test_trial_shows_what_it_gets_wrong(measured):
+def test_trial_shows_what_it_gets_wrong(snapshot, measured):
     served = Served(measured.parent)
-    view, sections = read_view(measured.parent, "photos", "00000")
+    view = served.get("photos", "trials", "00000", "view").json()
     assert [figure["name"] for figure in view["figures"]] == ["reports", "confusion"]
-    assert sections["Checkpoints"]["rows"][1][0] == "1"
-    test = sections["Held-out test split: its model"]
-    assert test["rows"] == [["metric", "value"], ["test_accuracy", "0.75"]]
-    assert sections["Recall of each class"]["rows"][1][:2] == ["cat", "0.67"]
+    sections = {section["title"]: section for section in view["sections"]}
+    snapshot(json.dumps(sections, indent=1))
     first, second = sections["Its surest mistakes"]["pictures"]
-    assert first["text"] == "cat, taken for <i>dog (0.90): a.png"
     answer = served.ask("GET", first["url"])
     assert answer.headers["content-type"] == "image/jpeg"
     assert answer.content[:2] == b"\xff\xd8"
     assert served.ask("GET", second["url"]).status_code == 400
 
 
-def test_compare_says_what_the_command_says(storage):
+def test_compare_says_what_the_command_says(snapshot, storage):
     served = Served(storage)
     view = served.ask("GET", "/api/compare?name=digits&name=again").json()
     comparison = Comparison([Results(storage / "digits"), Results(storage / "again")])
     sections = {section["title"]: section for section in view["sections"]}
     assert sections["Which is ahead"]["lines"] == [*format_verdict(comparison)]
-    assert sections["Configs of the best trials"]["rows"][0] == [
-        "hyperparameter",
-        "digits",
-        "again",
-    ]
+    assert sections["Configs of the best trials"]["rows"][0][1:] == ["digits", "again"]
     assert [figure["name"] for figure in view["figures"]] == ["epochs", "times", "leaders"]
-    for query, status in (("name=digits", 400), ("name=digits&name=nope", 404)):
-        assert served.ask("GET", f"/api/compare?{query}").status_code == status
-    six = "&".join(["name=digits"] * 6)
-    assert "2 to 5 experiments" in served.ask("GET", f"/api/compare?{six}").text
+    for names in (["digits"], ["digits", "nope"], ["digits"] * 6):
+        query = "&".join(f"name={name}" for name in names)
+        answer = served.ask("GET", f"/api/compare?{query}")
+        snapshot(f"{answer.status_code} {answer.text}")
 
 
 @pytest.mark.parametrize("kind", ODD)

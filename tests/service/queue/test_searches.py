@@ -58,21 +58,14 @@ def control(limit, **fields):
     return event("control", id="1", control=requested, **fields)
 
 
-def journaled(*events):
-    return fold(events)
-
-
 def test_left_of_counts_trials_to_end():
     spec = build_entry_spec(entry())
     assert (
-        count_remaining(journaled(started(), *map(trial, range(3)), trial(0, "completed")), spec)
-        == 5
+        count_remaining(fold([started(), *map(trial, range(3)), trial(0, "completed")]), spec) == 5
     )
-    gone = journaled(trial(0), trial(1), trial(0, "interrupted"), started(), trial(1))
+    gone = fold([trial(0), trial(1), trial(0, "interrupted"), started(), trial(1)])
     assert count_remaining(gone, spec) == 6
-    assert (
-        count_remaining(journaled(trial(0), trial(0, "failed"), trial(0)), spec) == 6
-    )  # tried again
+    assert count_remaining(fold([trial(0), trial(0, "failed"), trial(0)]), spec) == 6  # tried again
     endless = build_entry_spec(entry(num_samples=None, time_budget_s=60))
     assert count_remaining(gone, endless) is None
 
@@ -88,7 +81,7 @@ def test_left_of_counts_trials_to_end():
 )
 def test_left_of_follows_controls(requested, left):
     spec = build_entry_spec(entry())
-    history = journaled(started(), trial(0), trial(0, "completed"), trial(1), trial(2))
+    history = fold([started(), trial(0), trial(0, "completed"), trial(1), trial(2)])
     history.apply(event("control", id="1", control=requested, refused="why"))
     assert count_remaining(history, spec) == 5
     history.apply(event("control", id="2", control=requested))
@@ -134,44 +127,34 @@ def test_limit_is_not_lowered_above_the_trials_left(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("code", "outcome", "tries", "status"),
-    [
-        (0, COMPLETED, 1, COMPLETED),
-        (3, COMPLETED, 1, COMPLETED),  # some trials failed
-        (1, FAILED, 1, FAILED),  # all of them
-        (1, None, 1, FAILED),
-        (2, None, 1, FAILED),
-        (2, COMPLETED, 1, COMPLETED),  # another driver was faster
-        (None, COMPLETED, 0, COMPLETED),
-        (None, FAILED, 0, FAILED),
-        (None, INTERRUPTED, 0, INTERRUPTED),
-        (None, None, 0, AGAIN),
-        (-9, None, 1, AGAIN),
-        (-9, INTERRUPTED, 2, AGAIN),  # by a driver before
-        (-9, None, 3, FAILED),
-        (129, INTERRUPTED, 1, INTERRUPTED),
-        (130, INTERRUPTED, 1, INTERRUPTED),
-        (143, INTERRUPTED, 1, INTERRUPTED),
-        (-15, None, 1, INTERRUPTED),  # before it had begun to listen
-    ],
-)
-def test_verdict(code, outcome, tries, status):
-    assert choose_status(code, outcome=outcome, tries=tries) == status
-
-
-@pytest.mark.parametrize(
     ("code", "outcome", "tries", "progress", "status"),
     [
+        (0, COMPLETED, 1, None, COMPLETED),
+        (3, COMPLETED, 1, None, COMPLETED),  # some trials failed
+        (1, FAILED, 1, None, FAILED),  # all of them
+        (1, FAILED, 1, 1, FAILED),
+        (1, None, 1, None, FAILED),  # its Ray has never started
         (1, None, 1, 0, AGAIN),  # its Ray has died
         (1, None, 3, 0, FAILED),  # before any report, each time
         (1, None, 3, 1, AGAIN),
-        (1, None, 1, None, FAILED),  # its Ray has never started
-        (1, FAILED, 1, 1, FAILED),
+        (2, None, 1, None, FAILED),
+        (2, COMPLETED, 1, None, COMPLETED),  # another driver was faster
+        (None, COMPLETED, 0, None, COMPLETED),
+        (None, FAILED, 0, None, FAILED),
+        (None, INTERRUPTED, 0, None, INTERRUPTED),
+        (None, None, 0, None, AGAIN),
+        (-9, None, 1, None, AGAIN),
+        (-9, INTERRUPTED, 2, None, AGAIN),  # by a driver before
+        (-9, None, 3, None, FAILED),
         (-9, None, 3, 1, AGAIN),
         (-9, None, 3, 0, FAILED),
+        (129, INTERRUPTED, 1, None, INTERRUPTED),
+        (130, INTERRUPTED, 1, None, INTERRUPTED),
+        (143, INTERRUPTED, 1, None, INTERRUPTED),
+        (-15, None, 1, None, INTERRUPTED),  # before it had begun to listen
     ],
 )
-def test_verdict_on_search_that_makes_progress(code, outcome, tries, progress, status):
+def test_verdict(code, outcome, tries, progress, status):
     assert choose_status(code, outcome=outcome, tries=tries, progress=progress) == status
 
 
