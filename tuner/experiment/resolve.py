@@ -33,7 +33,7 @@ from tuner.spec.settings import FaultsError, convert_errors, parse
 from tuner.spec.text import (
     COMMAND_LINE,
     LONGEST,
-    apply_assignments,
+    assign_values,
     parse_assignments,
     read_mapping,
 )
@@ -76,27 +76,27 @@ def resolve(
 
     command: replaces the trainable, and EXPERIMENT may be None. assignments: KEY=VALUE. admit:
     called with the code that a recorded experiment names, and its folder, before it is imported.
-    Without an assigned name it gets the next free one. Raises as `load_experiment` and
-    `apply_assignments`.
+    Without an assigned name it gets the next free one. Raises as `load_experiment`,
+    `parse_assignments` and `assign_values`.
     """
+    values = parse_assignments(assignments)
     if experiment is None:
         loaded = _load_command(command or "")
     else:
-        loaded = load_experiment(experiment, set_to=parse_assignments(assignments))
+        loaded = load_experiment(experiment, set_to=values)
     trained = {"trainable": {"command": command}} if command else {}
-    raw = apply_assignments({"name": loaded.name, **loaded.raw, **trained}, assignments)
+    raw = assign_values({"name": loaded.name, **loaded.raw, **trained}, values)
     if code := [each for each in loaded.code if each in find_code(raw)]:
         admit(code, Path(loaded.source).parent)
     if loaded.is_recorded:  # only now, since it imports the trainable
         used = {key: raw[key] for key in ("trainable",) if key in raw}
-        raw = apply_assignments({**_drop_derived({**loaded.raw, **used}), **trained}, assignments)
+        raw = assign_values({**_drop_derived({**loaded.raw, **used}), **trained}, values)
     name = raw["name"]
     storage = raw.get("storage")
-    has_name = any(assignment.startswith("name=") for assignment in assignments)
-    if not has_name and isinstance(name, str) and isinstance(storage, str | None):
+    if "name" not in dict(values) and isinstance(name, str) and isinstance(storage, str | None):
         raw["name"] = find_free_name(name, storage)
     title = loaded.source
-    if assignments and title != COMMAND_LINE:
+    if values and title != COMMAND_LINE:
         title = f"{title} with the arguments of the command line"
     return replace(loaded, raw=raw, title=title)
 

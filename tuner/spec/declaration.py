@@ -6,6 +6,7 @@ A Learner's class or function has it as its attribute `declaration`. A package m
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -203,7 +204,7 @@ def load_declaration(trainable: str) -> Declaration:
     if trainable == code.ELSEWHERE or isinstance(trainable, Command):
         return Declaration()
     module = None if isinstance(trainable, ByValue) else code.find_declaration_module(trainable)
-    if module and code.find_module_file(module):
+    if module and (module in sys.modules or code.find_module_file(module)):
         declared = getattr(import_module(module), code.DECLARATION, None)
         if isinstance(declared, Declaration):
             return declared

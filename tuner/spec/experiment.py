@@ -339,8 +339,8 @@ class ExperimentSpec(Settings):
 
         A negative number counts more, of an earlier space.
         """
-        configs = self.search.trials(None)
-        if not skipped or configs is None:
+        configs = self.search.trials(None) if skipped else None
+        if configs is None:
             return self.search.trials(self.num_samples)
         left = configs - skipped
         return min(left, self.num_samples or left)
@@ -370,8 +370,9 @@ class ExperimentSpec(Settings):
         return build_spec({**self.dump_values(), **changes})
 
     def dump_values(self, *, exclude_unset: bool = False) -> dict[str, Any]:
-        """The plain values that build it again, with secrets and trainables by value."""
+        """The values that build it again: plain, but with secrets, code by value, and domains."""
         values = self.model_dump(mode="json", exclude_unset=exclude_unset)
+        values["search"]["space"] = dict(self.search.space)
         complete = {"trainable": self.trainable, "notify": self.notify}
         return {**values, **{name: value for name, value in complete.items() if name in values}}
 

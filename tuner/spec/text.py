@@ -6,7 +6,7 @@ YAML of limited size with the values of JSON; 1e-3 is a float, unlike in YAML 1.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from reprlib import repr as short  # and safe for deeply nested values
 from typing import Any
 
@@ -133,11 +133,17 @@ def find_lines(text: str) -> dict[str, int]:
 def apply_assignments(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     """`raw` with each `dotted.path=value` set, as YAML; a later one wins.
 
-    A new strategy or scheduler keeps shared settings only; a new metric resets the mode;
-    `objectives` replace the objective. Raises SpecError for an assignment without `=`, or a path
-    through a plain value.
+    Raises SpecError for an assignment without `=`, and as `assign_values`.
     """
-    values = parse_assignments(assignments)
+    return assign_values(raw, parse_assignments(assignments))
+
+
+def assign_values(raw: Mapping[str, Any], values: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """`raw` with the value at each dotted path set; a later one wins.
+
+    A new strategy or scheduler keeps shared settings only; a new metric resets the mode;
+    `objectives` replace the objective. Raises SpecError for a path through a plain value.
+    """
     by_path = dict(values)
     if isinstance(name := by_path.get("search.strategy"), str):
         raw = replace_strategy(raw, name)
@@ -185,7 +191,7 @@ def parse_assignments(assignments: Iterable[str]) -> list[tuple[str, Any]]:
 
 
 def replace_values(raw: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """A copy of `raw` with values set by dotted path. Raises SpecError as `apply_assignments`."""
+    """A copy of `raw` with values set by dotted path. Raises SpecError as `assign_values`."""
     changed: dict[str, Any] = _copy(raw)
     if isinstance(name := changed.get("scheduler", {}), str | None):
         changed["scheduler"] = {"name": name or NONE}  # so that it keeps its name beside a max_t

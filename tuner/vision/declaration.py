@@ -272,7 +272,8 @@ class ClassifierDeclaration(Declaration):
         for setting, is_code in (("model", is_own_network), ("dataset", catalog.is_dotted)):
             sections: dict[str, str] = {}
             for section, values in list_trial_sections(spec):
-                for text in filter(is_code, _list_texts(values, setting)):
+                texts = _list_texts(values[setting]) if setting in values else []
+                for text in filter(is_code, texts):
                     sections.setdefault(text, section)
             yield from ((f"{section}.{setting}", text) for text, section in sections.items())
 
@@ -337,6 +338,9 @@ def find_settings_faults(
     yield from find_config_faults(spec, check, pinned=pinned)
 
 
+_OF_START = ("pretrained", "start_from", "freeze", "train_layers", "fit_head")
+
+
 def build_start_check(*, here: bool, digests: dict[str, str] | None = None) -> FaultsOf:
     """Checks whether networks can begin with weights and freeze layers; each is built once.
 
@@ -347,6 +351,8 @@ def build_start_check(*, here: bool, digests: dict[str, str] | None = None) -> F
     known: dict[str, list[Fault]] = {}
 
     def check(values: Mapping[str, Any]) -> list[Fault]:
+        if not any(map(values.get, _OF_START)):
+            return []
         settings = ClassifierSettings.model_validate(values)
         if not here:
             settings = settings.model_copy(update={"pretrained": False})
@@ -453,10 +459,10 @@ def _describe_user_images(spec: ExperimentSpec) -> DatasetInfo | None:
     return None if catalog.is_shipped(choice.dataset) else catalog.describe(choice)
 
 
-def _list_texts(values: Mapping[str, Any], setting: str) -> list[str]:
-    """The texts that a setting may have in `values`, as a constant or as a choice."""
+def _list_texts(raw: object) -> list[str]:
+    """The texts that a setting may have, as a constant or as a choice."""
     try:
-        value = parse_space({setting: values.get(setting)})[setting]
+        [value] = parse_space({"setting": raw}).values()
     except FaultsError:  # such a spec is refused
         return []
     options = value.values if isinstance(value, Choice) else (value,)

@@ -82,11 +82,12 @@ def list_extreme_configs(space: Space) -> list[dict[str, Value]]:
     """Configs in which each domain has each of its extremes, and the others their first.
 
     >>> list_extreme_configs({"lr": Numeric(1, 5, integer=True), "k": Choice((8, 9))})
-    [{'lr': 1, 'k': 8}, {'lr': 4, 'k': 8}, {'lr': 1, 'k': 8}, {'lr': 1, 'k': 9}]
+    [{'lr': 1, 'k': 8}, {'lr': 4, 'k': 8}, {'lr': 1, 'k': 9}]
     """
     extremes = {name: _list_extremes(value) for name, value in space.items()}
     first = {name: values[0] for name, values in extremes.items()}
-    return [{**first, name: value} for name, values in extremes.items() for value in values]
+    others = ((name, value) for name, values in extremes.items() for value in values[1:])
+    return [first, *({**first, name: value} for name, value in others)]
 
 
 def _list_extremes(value: Value) -> list[Value]:
