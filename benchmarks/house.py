@@ -42,14 +42,14 @@ unlock update upload validate visit visualize wait walk warn wrap write yield
 """
 PREPOSITIONS = ("of", "in", "at", "by", "with", "from", "to", "for", "after", "before", "on")
 LIMITS = {  # what there was on 2026-11-29, and a little more; expressions a line may only fall
-    "tuner: expressions": 162_000,
-    "tuner: statements": 30_150,
+    "tuner: expressions": 162_500,
+    "tuner: statements": 30_250,
     "tuner: expressions a line": 4.1,
     "tuner: parallel assignments": 0.5,
     "tuner: without a verb first, %": 17.8,
     "tuner: with a preposition last, %": 0.4,
-    "tests: expressions": 174_300,
-    "tests: statements": 29_250,
+    "tests: expressions": 174_600,
+    "tests: statements": 29_300,
     "tests: expressions a line": 4.87,
     "tests: parallel assignments": 0.5,
     "tests: without a verb first, %": 30.3,

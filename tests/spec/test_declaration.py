@@ -104,6 +104,22 @@ def test_validate_checks_a_users_settings_at_every_extreme():
     assert fault.startswith("objective.metric: unknown metric 'loss'")
 
 
+def test_settings_that_fail_together_alone_are_forbidden_or_refused():
+    space = {"lr": "choice([0.1, 2])", "points": "choice([64, 4])"}
+    [fault] = faults_of(search={"space": space})
+    assert fault.startswith(
+        "search.space.points: must be at least 8 for lr above 1 (as with lr=2, "
+    )
+    swapped = {"lr": "choice([2, 0.1])", "points": "choice([4, 64])"}
+    for each in (space, swapped):
+        allowed = spec_of(search={"space": each, "forbid": ["lr > 1 and points < 8"]})
+        assert [*allowed.search.space] == ["lr", "points"]
+    [fault] = faults_of(search={"space": swapped, "forbid": ["lr < 1 and points > 8"]})
+    assert fault.startswith("search.space.points: must be at least 8 for lr above 1")
+    begun = {"trainable": Line, "search": {"space": space}, "num_samples": 2}
+    assert validate(begun, recorded=True).num_samples == 2
+
+
 def test_plan_shows_the_data_and_the_notes_that_are_declared():
     plan = describe_plan(spec_of(), here=False)
     assert (plan["data"], plan["notes"]) == ({"title": "a line"}, ["32 points"])

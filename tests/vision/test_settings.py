@@ -1,6 +1,7 @@
 """The classifier's settings: whole checks, in words."""
 
 from functools import partial
+from itertools import combinations
 
 import calls
 import photos
@@ -10,7 +11,12 @@ from hypothesis import strategies as st
 
 from tuner.vision.catalog import DATASETS
 from tuner.vision.model_catalog import MODELS
-from tuner.vision.settings import ClassifierSettings, check_settings, resolve_model_settings
+from tuner.vision.settings import (
+    COMBINED,
+    ClassifierSettings,
+    check_settings,
+    resolve_model_settings,
+)
 
 
 def keys(**values):
@@ -193,3 +199,55 @@ def test_check_settings_of_any_values_names_key_or_builds(values):
 def test_check_settings_of_a_split_rejects_what_stages_lack(values, split, keys):
     assert [fault.key for fault in check_settings(values, split=split)] == keys
     assert check_settings(values) == []
+
+
+BASES = ({}, {"freeze": ["head"]}, {"start_from": "a.safetensors", "train_layers": "head"})
+EXTREMES = {
+    "model": ("resnet18", "mlp"),
+    "dataset": ("cifar10",),
+    "start_from": ("weights.safetensors",),
+    "pixel_stats": ("imagenet",),
+    "freeze": ("head",),
+    "metrics": (["macro_f1"],),
+    "lr_steps": ([2], [9]),
+    "class_weights": ("balanced", [1.0] * 10),
+    "model_args": ({"width": 8},),
+}
+NEVER_SEARCHED = {"train_on", "folds", "fold_epochs", "resplit", "image_size", "weights_sha256"}
+
+
+def list_values(name):
+    """Values of a setting, its bounds among them."""
+    if name in EXTREMES:
+        return EXTREMES[name]
+    schema = ClassifierSettings.model_json_schema()["properties"][name]
+    values = []
+    for kind in (schema, *schema.get("anyOf", ())):
+        values += kind.get("enum", ())
+        if kind.get("type") == "boolean":
+            values += [True, False]
+        if kind.get("type") in ("integer", "number"):
+            convert = int if kind["type"] == "integer" else float
+            values += {convert(n) for n in (kind.get("minimum", 1), kind.get("maximum", 8), 0.5, 4)}
+    return values
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_settings_that_fail_together_alone_are_among_the_combined_ones(base):
+    def is_sound(values):
+        return not check_settings({**base, **values}, files=False)
+
+    sound = [
+        (name, value)
+        for name in ClassifierSettings.model_fields.keys() - base.keys() - NEVER_SEARCHED
+        for value in list_values(name)
+        if is_sound({name: value})
+    ]
+    failing = {
+        name
+        for (one, value), (other, beside) in combinations(sound, 2)
+        if one != other and not is_sound({one: value, other: beside})
+        for name in (one, other)
+    }
+    assert failing
+    assert failing <= COMBINED

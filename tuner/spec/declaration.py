@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +21,8 @@ from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import load_trainable
 from tuner.spec.settings import Settings, bad_value, parse
-from tuner.spec.space.spaces import list_extreme_configs, merge_config, walk
+from tuner.spec.space.extremes import list_extreme_configs, list_paired_configs
+from tuner.spec.space.spaces import merge_config, walk
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,7 +79,8 @@ class PinnedData:
 class Declaration:
     """Inherit and override what applies; the defaults declare nothing.
 
-    settings: the model of `training` merged with a config. metrics: of `step`. schemes: of data
+    settings: the model of `training` merged with a config. combined: those of its fields that are
+    refused only together with others; None: any may be. metrics: of `step`. schemes: of data
     sets that are experiments by themselves, as `folder` in folder:PATH. refit: constants for
     `training` with which the Learner trains on the training and validation images together; `step`
     then reports `epochs_trained`, the epochs so far. None if it cannot. final: the same with the
@@ -86,6 +88,7 @@ class Declaration:
     """
 
     settings: type[Settings] | None = None
+    combined: Collection[str] | None = None
     metrics: tuple[str, ...] | None = None
     schemes: Collection[str] = ()
     refit: ClassVar[Values | None] = None
@@ -226,16 +229,40 @@ def find_config_faults(
 ) -> Iterator[Fault]:
     """The faults that `check` finds in trials' settings, at the space's extremes, each once."""
     constants = {**spec.constants, **(pinned or {})}
-    space = spec.search.space
-    searched = [f"{position.path}." for position, _ in walk(space)]
+    search = spec.search
     faults: dict[tuple[str, str], Fault] = {}
-    for config in list_extreme_configs(space):
+    for config in list_extreme_configs(search.space, search.forbid):
         for fault in check(merge_config(constants, config)):
-            key = f"{fault.key}."
-            is_searched = any(key.startswith(path) or path.startswith(key) for path in searched)
-            fault = fault.add_prefix("search.space" if is_searched else "training")
+            fault = _add_section(fault, search.space)
             faults.setdefault((fault.key, fault.rule), fault)
     yield from faults.values()
     for number, config in enumerate(getattr(spec.search, "configs", ())):
         for fault in check(merge_config(constants, config)):
             yield fault.add_prefix(f"search.configs.{number}")
+
+
+def find_paired_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """The faults of two searched settings together, each of which works alone, each once."""
+    declaration = load_declaration(spec.trainable)
+    if declaration.settings is None and type(declaration).check is Declaration.check:
+        return
+    spec = declaration.settle(spec)
+    search = spec.search
+    combined = declaration.combined
+    names = [name for name in search.space if combined is None or name in combined]
+    found: set[tuple[str, str]] = set()
+    for config, values in list_paired_configs(search.space, names, search.forbid):
+        for fault in declaration.check(merge_config(spec.constants, config), spec):
+            if (fault.key, fault.rule) not in found:
+                found.add((fault.key, fault.rule))
+                both = ", ".join(f"{name}={value}" for name, value in values.items())
+                rule = f"{fault.rule} (as with {both}; search.forbid leaves such configs out)"
+                yield _add_section(replace(fault, rule=rule), search.space)
+
+
+def _add_section(fault: Fault, space: Values) -> Fault:
+    """A fault of a trial's settings with the section of the spec that has its key."""
+    key = f"{fault.key}."
+    searched = (f"{position.path}." for position, _ in walk(space))
+    is_searched = any(key.startswith(path) or path.startswith(key) for path in searched)
+    return fault.add_prefix("search.space" if is_searched else "training")

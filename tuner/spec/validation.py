@@ -21,7 +21,7 @@ from tuner.plugins import NOTIFIERS, TRACKERS, Plugins
 from tuner.spec import quotas
 from tuner.spec.by_value import ByValue, find_pickling_fault
 from tuner.spec.command import Command
-from tuner.spec.declaration import load_declaration
+from tuner.spec.declaration import find_paired_faults, load_declaration
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.loading import (
     IMPORTING,
@@ -100,6 +100,8 @@ def validate(
     if parsed is None or faults:
         raise SpecError(faults, source)
     if not recorded:
+        if faults := list(find_paired_faults(parsed)):
+            raise SpecError(faults, source)
         parsed = add_default_config(parsed, source)
     # The fields are taken over as they are: nothing is dumped and parsed again
     return settle_spec(load_declaration(parsed.trainable).settle(parsed))

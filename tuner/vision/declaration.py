@@ -22,8 +22,9 @@ from tuner.spec.schedulers import DEFAULT, SCHEDULERS
 from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.spec.settings import FaultsError, parse
 from tuner.spec.space.domains import Choice, Domain
+from tuner.spec.space.extremes import list_extreme_configs
 from tuner.spec.space.parsing import parse_space
-from tuner.spec.space.spaces import list_extreme_configs, merge_config
+from tuner.spec.space.spaces import merge_config
 from tuner.vision import catalog
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.datasets._dataset import DatasetInfo, resolve_data_folder
@@ -40,7 +41,12 @@ from tuner.vision.own_images import (
     suggest_pixel_stats,
     suggest_weights,
 )
-from tuner.vision.settings import ClassifierSettings, build_own_data_fault, check_settings
+from tuner.vision.settings import (
+    COMBINED,
+    ClassifierSettings,
+    build_own_data_fault,
+    check_settings,
+)
 from tuner.vision.sources._decoded import DecodedSet
 from tuner.vision.weights import NeededWeights, choose_weights, find_timm_files
 
@@ -88,6 +94,7 @@ class ClassifierDeclaration(Declaration):
     """The declaration of `tuner.vision.image_classifier.ImageClassifier`."""
 
     settings = ClassifierSettings
+    combined = COMBINED
     metrics = (*METRICS, LATENCY, *OPTIONAL, EPOCHS_TRAINED)
     refit: ClassVar = {"train_on": "train+validation"}
     final: ClassVar = {"train_on": "all"}
@@ -449,7 +456,7 @@ def _list_extremes(values: Mapping[str, Any], setting: str) -> tuple[Any, ...]:
 
 
 def _iterate_extreme_settings(spec: ExperimentSpec) -> Iterator[ClassifierSettings]:
-    for config in list_extreme_configs(spec.search.space):
+    for config in list_extreme_configs(spec.search.space, spec.search.forbid):
         yield ClassifierSettings.model_validate(merge_config(spec.constants, config))
 
 

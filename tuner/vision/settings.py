@@ -327,6 +327,15 @@ def check_settings(
 # What happens step by step, or before the first one
 _STEPWISE = ("fit_head", "mixup", "cutmix", "ema_decay", "clip_grad_norm")
 
+# All that a rule may name beside another setting
+COMBINED = ClassifierSettings.model_fields.keys() - {
+    "lr",
+    "momentum",
+    "weight_decay",
+    "label_smoothing",
+    "flip",
+}
+
 
 def _find_combination_faults(
     settings: ClassifierSettings, faulty: Collection[str], split: int

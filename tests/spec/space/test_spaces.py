@@ -14,7 +14,6 @@ from tuner.spec.space.spaces import (
     count_levels,
     format_space,
     list_domains,
-    list_extreme_configs,
     transform,
     walk,
 )
@@ -26,18 +25,6 @@ def test_config_at_replaces_every_domain(space, data):
     config = config_at(space, lambda _: data.draw(st.floats(0, 1)))
     assert list(config) == list(space)
     assert not list(list_domains(config))
-
-
-@given(spaces)
-def test_extreme_configs_cover_each_extreme(space):
-    configs = list_extreme_configs(space)
-    for name, value in space.items():
-        if isinstance(value, Domain) and not any(
-            isinstance(v, Mapping) for v in value.list_extremes()
-        ):
-            assert {str(v) for v in value.list_extremes()} == {str(c[name]) for c in configs}
-    assert all(list(config) == list(space) for config in configs)
-    assert not any(list(list_domains(config)) for config in configs)
 
 
 def test_walk_branches_with_shared_names_differ():

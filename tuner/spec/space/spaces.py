@@ -78,24 +78,6 @@ def config_at(space: Space, quantile: Callable[[Position], float]) -> dict[str, 
     return transform(space, find_value)
 
 
-def list_extreme_configs(space: Space) -> list[dict[str, Value]]:
-    """Configs in which each domain has each of its extremes, and the others their first.
-
-    >>> list_extreme_configs({"lr": Numeric(1, 5, integer=True), "k": Choice((8, 9))})
-    [{'lr': 1, 'k': 8}, {'lr': 4, 'k': 8}, {'lr': 1, 'k': 9}]
-    """
-    extremes = {name: _list_extremes(value) for name, value in space.items()}
-    first = {name: values[0] for name, values in extremes.items()}
-    others = ((name, value) for name, values in extremes.items() for value in values[1:])
-    return [first, *({**first, name: value} for name, value in others)]
-
-
-def _list_extremes(value: Value) -> list[Value]:
-    if isinstance(value, Domain):
-        return [inner for extreme in value.list_extremes() for inner in _list_extremes(extreme)]
-    return list(list_extreme_configs(value)) if isinstance(value, Mapping) and value else [value]
-
-
 def format_space(space: Space) -> dict[str, Value]:
     """The space as plain values with each domain as its text: the inverse of `parse_space`."""
     return transform(space, lambda _, domain: str(domain))
