@@ -19,9 +19,9 @@ from tuner import errors
 from tuner.experiment import events
 from tuner.experiment.control import read_current_document
 from tuner.experiment.files import EXPERIMENT
-from tuner.experiment.folder import ExperimentFolder, Sync
+from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
-from tuner.experiment.journal import Clock, Journal
+from tuner.experiment.journal import Clock
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
@@ -81,11 +81,9 @@ class AskTell:
         else:
             self._plan = _prepare_resume(ExperimentFolder(experiment), self._more)
         self.is_over = self._is_closed = False
-        self._folder = ExperimentFolder(self._plan.spec.folder)
         self._clock = clock
         self._lock = threading.RLock()
         self._driver: Driver | None = None  # once it is opened
-        self._sync: Sync | None = None  # likewise
         self._held = ExitStack()  # the experiment, until the search is over
         self._listening = ExitStack()
         self._watched = ExitStack()
@@ -211,8 +209,8 @@ class AskTell:
 
     def _wait_for_journal(self) -> None:
         """Wait, without the lock, until the storage has what the answer tells the client."""
-        if self._sync is not None:
-            self._sync.await_journal()
+        if self._driver is not None:
+            self._driver.sync.await_journal()
 
     # The methods below hold the lock
 
@@ -281,30 +279,28 @@ class AskTell:
 
     def _open(self, held: ExitStack) -> None:
         """Hold the experiment, and go on from the end of its journal."""
-        sync = held.enter_context(self._folder.open_storage(_log.warning))
-        is_done = not self._is_new and load_if_finished(self._folder.path, self._more) is not None
-        journal = held.enter_context(Journal.open(self._folder.path, clock=self._clock))
         spec = self._plan.spec
-        driver = Driver(self._plan, self._folder, journal)
+        folder = ExperimentFolder(spec.folder)
+        driver = held.enter_context(Driver.open(self._plan, folder, clock=self._clock))
+        is_done = not self._is_new and load_if_finished(folder.path, self._more) is not None
         driver.restore()
         history = driver.history
         driver.spent_s = history.duration_s
         had_to_stop = history.status == events.COMPLETED or driver.retry_failed
         driver.observers = [TensorBoardWriter(spec, history)]
         if not is_done:
-            held.enter_context(sync.keep_synced(journal, driver.stop.fail))
+            held.enter_context(driver.sync.keep_synced(driver.journal, driver.stop.fail))
             for name in spec.log:
                 tracker = Tracker(name, spec, history)
                 held.callback(tracker.close)
                 driver.observers.append(tracker)
-            document = read_current_document(self._folder)
-            extended = self._more.apply(document, self._folder)
+            document = read_current_document(folder)
+            extended = self._more.apply(document, folder)
             if extended != document:
                 written = {**extended, "spec": spec.model_dump(mode="json")}
-                self._folder.write(EXPERIMENT, written)
+                folder.write(EXPERIMENT, written)
             driver.record_search_start(resumed=not self._is_new)
         self._driver = driver
-        self._sync = sync
         self._trials = _Trials(driver)
         self._trials.take_up(had_to_stop=had_to_stop)
         self.is_over = is_done

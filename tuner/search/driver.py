@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,9 +15,9 @@ from tuner.errors import ExperimentError, JournalError, TunerError, describe_err
 from tuner.experiment import events
 from tuner.experiment.changes import Lengths
 from tuner.experiment.control import Control, Request, read_requests, validate_control
-from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.history import History, pause_collector
-from tuner.experiment.journal import Journal
+from tuner.experiment.journal import Clock, Journal
 from tuner.experiment.owner import build_owner
 from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.steered import REQUESTED
@@ -40,6 +41,7 @@ from tuner.threads import run_in_thread
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
 
+_log = logging.getLogger(__name__)
 UNBOUNDED = 1_000_000  # trials at a time
 _EVERY_S = 1.0  # between two reads of requests
 
@@ -56,6 +58,7 @@ class Driver:
     searcher: Any
     steering: Steering
     queue: TrialQueue
+    sync: Sync
 
     def __init__(
         self,
@@ -86,6 +89,20 @@ class Driver:
         self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
         self.plan = replace(plan, warm_start=load_warm_start(spec))
         self.skipped = self.plan.skipped
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, plan: Plan, folder: ExperimentFolder, *, clock: Clock | None = None, **how: Any
+    ) -> Iterator[Driver]:
+        """The only driver of an experiment. Raises as `open_storage` and `Journal.open`."""
+        with (
+            folder.open_storage(_log.warning) as sync,
+            Journal.open(folder.path, clock=clock) as journal,
+        ):
+            driver = cls(plan, folder, journal, **how)
+            driver.sync = sync
+            yield driver
 
     @property
     def total(self) -> int | None:

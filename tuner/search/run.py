@@ -18,7 +18,6 @@ from tuner.experiment.changes import find_lengths, has_grown
 from tuner.experiment.control import read_current_document
 from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import FORMAT, ExperimentFolder
-from tuner.experiment.journal import Journal
 from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
@@ -165,11 +164,10 @@ def _run_search(
 
     for code in find_code(plan.spec.model_dump(mode="json")):
         code.remember()  # this user runs it: a resume need not ask
-    with folder.open_storage(_log.warning) as sync, Journal.open(folder.path) as journal:
-        driver = Driver(plan, folder, journal, **how)
+    with Driver.open(plan, folder, **how) as driver:
         if written:
             folder.write(EXPERIMENT, written)
-        return TuneRun(driver, sync, resumed=resumed).run()
+        return TuneRun(driver, resumed=resumed).run()
 
 
 def create(plan: Plan) -> ExperimentFolder:

@@ -24,7 +24,7 @@ from tuner.cluster.capacity import find_shortage
 from tuner.cluster.local_ray import add_exit_advice
 from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
-from tuner.experiment.folder import ExperimentFolder, Sync
+from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.results import Results
 from tuner.reporting.commands import format_resume_command
 from tuner.reporting.notifier import Notifier
@@ -59,9 +59,8 @@ _PATIENCE = 1.5  # times `timeouts.report_s`, by which a worker should have ende
 class TuneRun:
     """One driver's run of an experiment with Ray Tune, from its start or its resume to its end."""
 
-    def __init__(self, driver: Driver, sync: Sync, *, resumed: bool = False) -> None:
+    def __init__(self, driver: Driver, *, resumed: bool = False) -> None:
         self.driver = driver
-        self._sync = sync
         self._resumed = resumed
 
     def run(self) -> Results:
@@ -74,7 +73,7 @@ class TuneRun:
         try:
             with (
                 ignore_stderr_errors(),
-                self._sync.keep_synced(driver.journal, stop.fail),
+                driver.sync.keep_synced(driver.journal, stop.fail),
                 cluster.connect(spec=driver.spec, trials=driver.total),
                 catch_signals(stop.receive_signal),
                 self._connect_observers(trackers),
@@ -124,7 +123,7 @@ class TuneRun:
             at_the_end.enter_context(add_exit_advice(close_and_advise))
             driver.observers = [
                 TensorBoardWriter(spec, history),
-                Retention(spec.folder, history, spec.objective, sync=self._sync),
+                Retention(spec.folder, history, spec.objective, sync=driver.sync),
                 progress,
                 *trackers,
                 notifier,
