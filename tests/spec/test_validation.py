@@ -223,9 +223,10 @@ def test_plugins_of_packages_are_accepted(install):
     assert (spec.log, spec.notify) == (("lines",), ("pager://x", "https://host/x"))
 
 
-def test_broken_and_unknown_plugins_are_refused_together(install, uninstall, snapshot):
+@pytest.mark.parametrize("code", ["import nothing_of_that_name", "def use(): ..."])
+def test_broken_and_unknown_plugins_are_refused_together(install, uninstall, snapshot, code):
     uninstall("apprise")
-    install("tuner-lab", "import nothing_of_that_name", **PLUGINS)
+    install("tuner-lab", code, **PLUGINS)
     with snapshot.raises(SpecError):
         validate({**DIGITS, "log": ["lines"], "notify": ["pager://x", "bell://x"]}, machine=MACHINE)
     with snapshot.raises(SpecError):

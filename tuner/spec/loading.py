@@ -73,7 +73,7 @@ def is_learner(trainable: Any) -> bool:
     """Whether it is a Learner class or builder; else a class of Ray Tune's or a Tune function."""
     if inspect.isclass(trainable):
         return not is_rays_class(trainable)
-    return not _can_take(trainable, {}) and _can_build(trainable, world_size=1)
+    return not can_take(trainable, {}) and _can_build(trainable, world_size=1)
 
 
 def is_rays_class(trainable: Any) -> bool:
@@ -97,7 +97,7 @@ def find_trainable_fault(trainable: Any) -> Fault | None:
     if not callable(trainable):
         rule = "must be a Learner class, a function that builds one, or a function of config"
         return Fault("trainable", rule, trainable)
-    if is_learner(trainable) or _can_take(trainable, {}):
+    if is_learner(trainable) or can_take(trainable, {}):
         return None
     rule = f"a function must take (config), or {_OF_A_LEARNER} to build a Learner"
     return Fault("trainable", rule, str(_read_signature(trainable)))
@@ -114,10 +114,11 @@ def can_split(trainable: Any) -> bool:
 
 
 def _can_build(trainable: Callable[..., Any], **size: int) -> bool:
-    return _can_take(trainable, {}, {}, device=None, rank=0, **size)
+    return can_take(trainable, {}, {}, device=None, rank=0, **size)
 
 
-def _can_take(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> bool:
+def can_take(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> bool:
+    """Whether `function` can be called with these arguments."""
     try:
         return bool(inspect.signature(function).bind(*arguments, **keywords))
     except (TypeError, ValueError):

@@ -26,6 +26,7 @@ from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.loading import (
     IMPORTING,
     can_split,
+    can_take,
     find_trainable_fault,
     is_learner,
     is_rays_class,
@@ -170,7 +171,8 @@ def _find_package_faults(spec: ExperimentSpec) -> Iterator[Fault]:
 
 def _find_plugin_faults(key: str, plugins: Plugins, name: str) -> Iterator[Fault]:
     try:
-        plugins.load(name)
+        if not can_take(plugins.load(name), None):
+            yield Fault(key, f"{plugins.kind} {plugins.describe(name)} must take one argument")
     except UsageError as error:
         yield Fault(key, str(error))
 
