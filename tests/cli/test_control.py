@@ -39,26 +39,21 @@ def answering(driven, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "control"),
+    "words",
     [
-        (["stop-trial", "1"], {"verb": "stop-trial", "trial_id": "00001"}),
-        (["pause"], {"verb": "pause"}),
-        (["max-concurrent", "4"], {"verb": "max-concurrent", "max_concurrent": 4}),
-        (["max-concurrent", "none"], {"verb": "max-concurrent", "max_concurrent": None}),
-        (["time-budget", "2h"], {"verb": "time-budget", "time_budget_s": 7200.0}),
-        (
-            ["try", "lr=1e-2", "batch_size=64"],
-            {"verb": "try", "config": {"lr": 0.01, "batch_size": 64}},
-        ),
-        (
-            ["try", "lr=1e-2", "--like", "0"],
-            {"verb": "try", "config": {"lr": 0.01, "batch_size": 32}},
-        ),
+        ["stop-trial", "1"],
+        ["pause"],
+        ["max-concurrent", "4"],
+        ["max-concurrent", "none"],
+        ["time-budget", "2h"],
+        ["try", "lr=1e-2", "batch_size=64"],
+        ["try", "lr=1e-2", "--like", "0"],
     ],
+    ids=" ".join,
 )
-def test_control_sends_the_verb_and_shows_the_answer(answering, words, control):
+def test_control_sends_the_verb_and_shows_the_answer(snapshot, answering, words):
     output = fetch_json("control", "digits", *words)
-    assert (output["control"], output["answer"]) == (control, "done")
+    snapshot.compare_value((output["control"], output["answer"]))
     assert "@" in output["by"]
 
 
@@ -83,17 +78,18 @@ def test_control_of_a_killed_driver_is_not_done(driven, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "words",
     [
-        (["stop-trial"], "stop-trial takes ID, got nothing"),
-        (["pause", "now"], "pause takes no value, got now"),
-        (["pause", "--like", "0"], "--like is for try alone, got pause"),
-        (["try"], "try takes KEY=VALUE ..., or --like ID, got nothing"),
-        (["num-samples", "many"], "num_samples: must be a whole number, got 'many'"),
-        (["try", "lr=7", "--like", "0"], "lr: must lie in loguniform"),
-        (["try", "lr"], "must be KEY=VALUE"),
+        ["stop-trial"],
+        ["pause", "now"],
+        ["pause", "--like", "0"],
+        ["try"],
+        ["num-samples", "many"],
+        ["try", "lr=7", "--like", "0"],
+        ["try", "lr"],
     ],
+    ids=" ".join,
 )
-def test_control_with_wrong_values_is_refused(driven, words, message):
-    assert message in refusal("control", "digits", *words, kind=UsageError | SpecError)
+def test_control_with_wrong_values_is_refused(snapshot, driven, words):
+    snapshot(refusal("control", "digits", *words, kind=UsageError | SpecError))
     assert read_requests(ExperimentFolder(driven.folder)) == []
