@@ -16,6 +16,7 @@ TESTS = Path(__file__).parent
 TEST = "=== "  # before the name of a section's test
 NEXT = "\n-----\n"  # between the texts of a test
 VARYING = {  # between runs and machines
+    re.escape(str(TESTS.parent)): "REPOSITORY",
     r"/\S*/pytest-of-\w+/pytest-\d+/(?:popen-gw\d+/)?([\w-]+?)\d+(?=\W|$)": r"TMP/\1",
     r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])": "RANDOM",
     r"(?<=-)[0-9a-f]{12}\b": "DIGEST",

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from synthetic import Writer, read_document
+from synthetic import Writer, change_document, read_document
 
 from tuner.errors import UsageError
 from tuner.experiment.folder import ExperimentFolder
@@ -89,16 +89,16 @@ def test_finished_of_a_completed_search_depends_on_its_extension(writer, more, i
 
 
 @pytest.mark.parametrize(
-    ("status", "end"),
+    "end",
     [
-        ("completed", None),
-        ("completed", {"status": "interrupted"}),
-        ("completed", {"status": "failed"}),
-        ("completed", {"status": "completed", "reason": "time_budget", "never_started": 2}),
+        None,
+        {"status": "interrupted"},
+        {"status": "failed"},
+        {"status": "completed", "reason": "time_budget", "never_started": 2},
     ],
 )
-def test_finished_of_a_search_that_was_cut_short_is_none(writer, status, end):
-    writer.trial(0, [0.1], end=status)
+def test_finished_of_a_search_that_was_cut_short_is_none(writer, end):
+    writer.trial(0, [0.1])
     if end:
         writer.add("experiment_ended", **end)
     writer.kill()
@@ -121,35 +121,32 @@ def test_finished_after_a_change_before_a_kill_is_none_until_trials_are_longer(w
 
 
 @pytest.mark.parametrize(
-    ("reason", "value", "over", "left"),
+    ("reason", "end", "over", "left"),
     [
         (
             "target",
-            0.4,
-            (Extension(add_samples=1), Extension(changes={"stop.target": 0.45})),
-            [Extension(changes={"stop.target": target}) for target in (0.6, None)],
+            "completed",
+            [{"add_samples": 1}, {"changes": {"stop.target": 0.45}}],
+            [{"changes": {"stop.target": 0.6}}, {"changes": {"stop.target": None}}],
         ),
         (
             "utility",
-            0.4,
-            (),
-            (Extension(changes={"stop.utility": 0.3}), Extension(retry_failed=True)),
+            "interrupted",
+            [],
+            [{"changes": {"stop.utility": 0.3}}, {"retry_failed": True}],
         ),
     ],
 )
 def test_finished_of_a_search_that_its_rule_ended_is_none_only_under_changes(
-    writer, files, reason, value, over, left
+    snapshot, writer, reason, end, over, left
 ):
-    writer.trial(0, [0.5], end="completed" if reason == "target" else "interrupted")
+    writer.trial(0, [0.5], end=end)
     writer.add("experiment_ended", status="completed", reason=reason)
     writer.kill()
-    document = files.read_document()
-    document["spec"]["stop"] = {reason: value}
-    (writer.folder / "experiment.json").write_text(json.dumps(document))
-    for more in (Extension(), *over):
-        assert load_if_finished(writer.folder, more) is not None
+    path = writer.folder / "experiment.json"
+    change_document(path, spec=read_document(path)["spec"] | {"stop": {reason: 0.4}})
+    for more in ({}, *over):
+        assert load_if_finished(writer.folder, Extension(**more)) is not None
     for more in left:
-        assert load_if_finished(writer.folder, more) is None
-    if reason == "utility":
-        text = explain_completion(load_if_finished(writer.folder, Extension()))
-        assert "expects little more, nothing is left to do; for smaller gains: " in text
+        assert load_if_finished(writer.folder, Extension(**more)) is None
+    snapshot(explain_completion(load_if_finished(writer.folder, Extension())))

@@ -45,14 +45,10 @@ def test_unfinished_are_trials_without_an_end_in_order_of_creation(writer):
     writer.trial(2, [0.1], error=("nan", "m"))
     writer.trial(3, [], end="interrupted")
     history = resumed(writer)
-    assert [trial.trial_id for trial in list_unfinished(history)] == ["00003", "00004"]
-    assert [trial.trial_id for trial in list_unfinished(history, retry_failed=True)] == [
-        "00002",
-        "00003",
-        "00004",
-    ]
-    last = {trial_id: trial.last_epoch for trial_id, trial in history.trials.items()}
-    assert last == {"00000": 1, "00001": 1, "00002": 1, "00003": 0, "00004": 1}
+    unfinished = [(trial.trial_id, trial.last_epoch) for trial in list_unfinished(history)]
+    assert unfinished == [("00003", 0), ("00004", 1)]
+    retried = [trial.trial_id for trial in list_unfinished(history, retry_failed=True)]
+    assert retried == ["00002", "00003", "00004"]
 
 
 def test_restored_stops_no_trial_at_its_last_epoch(writer):
@@ -114,7 +110,7 @@ def test_assignment_of_a_trial_without_a_checkpoint_begins_anew_with_its_seed(wr
     assert (assignment.epoch, assignment.seed) == (1, 9)
 
 
-def test_assignment_of_warns_of_damaged_checkpoints_and_goes_back(writer, files, caplog):
+def test_assignment_of_warns_of_damaged_checkpoints_and_goes_back(snapshot, writer, files, caplog):
     trial_id = writer.trial(0, [0.1, 0.2, 0.3], end=None)
     for epoch in (1, 2, 3):
         path = writer.checkpoint(trial_id, epoch)
@@ -122,8 +118,7 @@ def test_assignment_of_warns_of_damaged_checkpoints_and_goes_back(writer, files,
     (path.parent.parent / "2/state.pt").unlink()
     [trial] = list_unfinished(resumed(writer))
     assert build_assignment(files, trial).epoch == 1
-    newest, before = caplog.messages
-    assert ("is not what was written" in newest, "is missing" in before) == (True, True)
+    snapshot("\n".join(caplog.messages))
 
 
 def test_assignment_of_ignores_a_checkpoint_without_its_report(writer, files):

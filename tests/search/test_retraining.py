@@ -59,24 +59,18 @@ def test_confirming_spec_replaces_a_searched_seed(tmp_path):
 
 
 def test_confirming_spec_of_an_unsuitable_search_is_refused(snapshot, tmp_path, search):
-    results = retrained(search, [[0.9, 0.8]])
-    with snapshot.raises(UsageError):
-        build_confirm_spec(results, top=1, seeds=1)
     failed = Writer(make_folder(tmp_path / "failed"))
     failed.trial(0, [], error=("nan", "m"))
-    with snapshot.raises(UsageError):
-        build_confirm_spec(Results(failed.folder), top=1, seeds=1)
+    space = {"seed": "choice([1])"}
+    seeds = Writer(make_folder(tmp_path / "seeds", search={"strategy": "random", "space": space}))
+    seeds.trial(5, [0.9], config={"seed": 1})
+    seeds.end()
+    for results in (retrained(search, [[0.9, 0.8]]), failed.results, seeds.results):
+        with snapshot.raises(UsageError):
+            build_confirm_spec(results, top=1, seeds=1)
     failed.end()
     with pytest.raises(NoUsableTrialError):
-        build_confirm_spec(Results(failed.folder), top=1, seeds=1)
-    seeds = searched(
-        tmp_path / "seeds", {}, search={"strategy": "random", "space": {"seed": "choice([1])"}}
-    )
-    writer = Writer(seeds.folder, resumed=True)
-    writer.trial(5, [0.9], config={"seed": 1})
-    writer.end()
-    with snapshot.raises(UsageError):
-        build_confirm_spec(Results(seeds.folder), top=1, seeds=1)
+        build_confirm_spec(failed.results, top=1, seeds=1)
 
 
 def test_confirm_twice_reads_the_first_confirmation(snapshot, search):

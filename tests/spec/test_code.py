@@ -8,23 +8,21 @@ import pytest
 from tuner.spec.code import IMAGE_CLASSIFIER, NamedCode, find_code, find_module_file, is_standard
 
 
-def test_code_of_lists_all_but_shipped_code():
+def test_code_of_lists_all_but_shipped_code(snapshot):
     spec = {
         "trainable": "mine.train.Learner",
         "search": {"strategy": "mine.halving"},
         "scheduler": {"name": "mine.threshold"},
     }
-    assert find_code(spec) == [
-        NamedCode("trainable", "mine.train:Learner"),
-        NamedCode("search.strategy", "mine.halving"),
-        NamedCode("scheduler.name", "mine.threshold"),
-    ]
+    snapshot.compare_value(find_code(spec))
     assert find_code({"scheduler": "mine.x"}) == [NamedCode("scheduler.name", "mine.x")]
-    shipped = {"trainable": IMAGE_CLASSIFIER, "search": {"strategy": "grid"}, "scheduler": "none"}
-    assert find_code(shipped) == []
-    assert find_code({"trainable": "tuner.shipped.experiments.own_learner:Learner"}) == []
-    assert find_code({"trainable": "os:system", "scheduler": "logging.config"}) == []
-    assert find_code({"trainable": 1, "search": [], "scheduler": None, "notify": 3}) == []
+    for passed_over in (
+        {"trainable": IMAGE_CLASSIFIER, "search": {"strategy": "grid"}, "scheduler": "none"},
+        {"trainable": "tuner.shipped.experiments.own_learner:Learner"},
+        {"trainable": "os:system", "scheduler": "logging.config"},
+        {"trainable": 1, "search": [], "scheduler": None, "notify": 3},
+    ):
+        assert find_code(passed_over) == []
     named = find_code({"notify": ["${URL}", "https://evil/${AWS_KEY}", "https://x/s3cret", 3]})
     assert [code.path for code in named] == ["${URL}", "https://evil/${AWS_KEY}"]
 
@@ -34,39 +32,26 @@ def test_code_of_ignores_data_folders(dataset):
     assert find_code({"training": {"dataset": dataset}}) == []
 
 
-def test_code_of_lists_data_sets_of_every_section():
+def test_code_of_lists_data_sets_of_every_section(snapshot):
     search = {
         "space": {"dataset": "choice(['digits', 'a:load'])"},
         "configs": [{"dataset": "b:load"}, {"dataset": "a:load", "model": "c:Net"}],
         "points_to_evaluate": [{"dataset": {"grid_search": ["c:Net"]}}],
     }
-    assert find_code({"training": {"dataset": "d:load"}, "search": search}) == [
-        NamedCode("search.configs.1.model", "c:Net"),
-        NamedCode("training.dataset", "d:load"),
-        NamedCode("search.space.dataset", "a:load"),
-        NamedCode("search.configs.0.dataset", "b:load"),
-        NamedCode("search.points_to_evaluate.0.dataset", "c:Net"),
-    ]
+    snapshot.compare_value(find_code({"training": {"dataset": "d:load"}, "search": search}))
 
 
-def test_code_of_lists_custom_networks():
+def test_code_of_lists_custom_networks(snapshot):
     search = {
         "space": {"model": "choice(['cnn', 'a.b:Net', 'timm:resnet18', 'c:D'])"},
         "configs": [{"model": "e:F"}, {"model": "a.b:Net"}, 3],
         "points_to_evaluate": [{"model": {"grid_search": ["g:H", "os:system"]}}],
     }
     spec = {"training": {"model": "i:J"}, "search": search}
-    named = [
-        NamedCode("training.model", "i:J"),
-        NamedCode("search.space.model", "a.b:Net"),
-        NamedCode("search.space.model", "c:D"),
-        NamedCode("search.configs.0.model", "e:F"),
-        NamedCode("search.points_to_evaluate.0.model", "g:H"),
-    ]
-    assert find_code(spec) == named
-    classifiers = (IMAGE_CLASSIFIER, IMAGE_CLASSIFIER.replace(":", "."), "tuner.other:Name")
-    for trainable in classifiers:
-        assert find_code({**spec, "trainable": trainable})[:5] == named
+    named = find_code(spec)
+    snapshot.compare_value(named)
+    for trainable in (IMAGE_CLASSIFIER, IMAGE_CLASSIFIER.replace(":", "."), "tuner.other:Name"):
+        assert find_code({**spec, "trainable": trainable})[: len(named)] == named
     custom = {**spec, "trainable": "mine:Learner"}  # in which `model` may mean anything
     assert find_code(custom) == [NamedCode("trainable", "mine:Learner")]
 

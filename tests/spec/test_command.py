@@ -49,20 +49,10 @@ def test_command_numbers_become_text():
     assert trainable.arguments == ("train", "--epochs", "3")
 
 
-@pytest.mark.parametrize(
-    ("command", "fault"),
-    [
-        ("train {lrr}", "trainable.command: unknown hyperparameter 'lrr' (did you mean 'lr'?)"),
-        ("train {lr", "trainable.command: has a brace without its partner: write {{ or }}"),
-        ("train 'x", "trainable.command: cannot be split: No closing quotation"),
-        ("", "trainable: must be a command as text or as a list of arguments"),
-        (["train", None], "trainable.command: must hold text and numbers alone"),
-    ],
-)
-def test_command_invalid_is_refused(command, fault):
-    with pytest.raises(SpecError) as refused:
+@pytest.mark.parametrize("command", ["train {lrr}", "train {lr", "train 'x", "", ["train", None]])
+def test_command_invalid_is_refused(snapshot, command):
+    with snapshot.raises(SpecError):
         spec(command)
-    assert fault in str(refused.value)
 
 
 def test_filled_puts_one_value_into_each_argument():

@@ -12,23 +12,23 @@ from tuner.spec.strategies import SEARCHERS
 
 
 @pytest.mark.parametrize(
-    ("section", "raw", "fault"),
+    ("section", "raw"),
     [
-        (Objective, {"mode": "best"}, "mode: "),
-        (Objective, {"limits": ["size <"]}, "limits.0: cannot be read as an expression"),
-        (Objective, {"limits": "1 < 2"}, "limits.0: names no metric, got '1 < 2'"),
-        (Resources, {"gpus": 0.5, "workers": 2}, "gpus: must be whole when workers"),
-        (Resources, {"gpus": 0.5, "split": 2}, "gpus: must be whole when split is"),
-        (Resources, {"split": 3, "workers": 2}, "split: cannot be combined with workers above 1"),
-        (Resources, {"cpus": 1e-320}, "cpus: must be at least 0.0001, got 1e-320"),
-        (Resources, {"gpus": 1e-5}, "gpus: must be 0 or at least 0.0001, got 1e-05"),
-        (Resources, {"cpus": float("inf")}, "cpus: must be a finite number, got inf"),
-        (Checkpoints, {"every_s": -1}, "every_s: must be at least 0, got -1"),
+        (Objective, {"mode": "best"}),
+        (Objective, {"limits": ["size <"]}),
+        (Objective, {"limits": "1 < 2"}),
+        (Resources, {"gpus": 0.5, "workers": 2}),
+        (Resources, {"gpus": 0.5, "split": 2}),
+        (Resources, {"split": 3, "workers": 2}),
+        (Resources, {"cpus": 1e-320}),
+        (Resources, {"gpus": 1e-5}),
+        (Resources, {"cpus": float("inf")}),
+        (Checkpoints, {"every_s": -1}),
     ],
 )
-def test_section_invalid_value_is_refused(section, raw, fault):
+def test_section_invalid_value_is_refused(snapshot, section, raw):
     _, faults = parse(section, raw)
-    assert fault in "\n".join(map(str, faults))
+    snapshot("\n".join(map(str, faults)))
 
 
 @pytest.mark.parametrize(
