@@ -144,6 +144,7 @@ def test_confirmation_chooses_what_a_plain_reading_chooses(
         assert exported(place / "x", place / "model") == (number, epoch)
 
 
+@FEW
 @given(story=STORIES, folds=st.sampled_from([None, 4]), number=st.integers(-1, 13))
 def test_refit_trains_what_a_plain_reading_finds(story, folds, number, tmp_path_factory):
     training = {**SHIPPED, "folds": folds, "fold_epochs": 7} if folds else SHIPPED
@@ -287,6 +288,7 @@ def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
             (place / f"other-{name}").rename(place / name)
 
 
+@FEW
 @given(stories=st.tuples(STORIES, STORIES), limits=st.sets(st.sampled_from(LIMITS), max_size=2))
 def test_comparison_takes_the_values_that_a_plain_reading_takes(stories, limits, tmp_path_factory):
     place = tmp_path_factory.mktemp("comparisons")
@@ -343,6 +345,7 @@ def warm_started(story, strategy, place, **changes):
     }
 
 
+@FEW
 @given(earlier=STORIES, story=STORIES, strategy=st.sampled_from(["random", "hyperopt"]))
 def test_warm_start_gives_the_trials_that_a_plain_reading_finds(
     earlier, story, strategy, tmp_path_factory
