@@ -21,6 +21,15 @@ def prepare():
     multiprocessing.set_forkserver_preload([*_IMPORTED])
 
 
+def exit_code_of(work, *arguments):
+    """How a process of its own ends, in which `work`, a function of a module, runs."""
+    prepare()
+    process = multiprocessing.get_context(METHOD).Process(target=work, args=arguments)
+    process.start()
+    process.join()
+    return process.exitcode
+
+
 def said_by(work, *arguments):
     """What `work`, a function of a module, prints in a process of its own."""
     prepare()

@@ -3,11 +3,12 @@
 import json
 import os
 import signal
-import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
+import forked
 import pytest
 from ray import tune
 from synthetic import read_document
@@ -27,22 +28,6 @@ for epoch in range(1, int(sys.argv[1]) + 1):
     open(os.environ["TUNER_CHECKPOINT_DIR"] + "/epoch", "w").write(str(epoch))
     tuner.report(steps=epoch, epoch=epoch)
 open("model", "w").write("weights")
-"""
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from test_trainable import assignment, begun
-from test_worker import context
-from tuner.spec.command import Command
-from tuner.trial.process_trials import CommandTrial
-folder = Path(sys.argv[1])
-os.chdir(folder)
-command = Command([sys.executable, "train.py"])
-begun(CommandTrial, context(folder, trainable=command, cpus=1), assignment(seed=None))
-assert len(os.listdir(os.environ["TMPDIR"])) == 1
-os.kill(os.getpid(), 9)
 """
 
 
@@ -207,12 +192,19 @@ def test_script_runs_to_its_exit_after_the_last_report(make_script, tmp_path):
     assert log(tmp_path) == f"$ {sys.executable} {tmp_path}/train.py 3\n"
 
 
-def test_temporary_folder_of_a_script_is_removed_if_its_worker_is_killed(tmp_path, monkeypatch):
+def begin_and_be_killed(folder):
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder / "tmp")
+    os.chdir(folder)
+    command = Command([sys.executable, "train.py"])
+    begun(CommandTrial, context(folder, trainable=command, cpus=1), assignment(seed=None))
+    assert len(os.listdir(os.environ["TMPDIR"])) == 1
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_temporary_folder_of_a_script_is_removed_if_its_worker_is_killed(tmp_path):
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     (tmp_path / "train.py").write_text("import time; time.sleep(600)")
-    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path], cwd=Path(__file__).parent)
-    assert killed.returncode == -signal.SIGKILL
+    assert forked.exit_code_of(begin_and_be_killed, tmp_path) == -signal.SIGKILL
     deadline = time.monotonic() + 60
     while os.listdir(tmp_path / "tmp") and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -44,12 +44,6 @@ def reports(running):
     return values
 
 
-def test_next_report_returns_reports_in_order(start):
-    running = start("import tuner\nfor n in range(3): tuner.report(steps=n, text='a', x=[1])")
-    assert reports(running) == [{"steps": n, "text": "a", "x": [1]} for n in range(3)]
-    assert running.exit_code == 0
-
-
 def test_json_lines_are_reports_until_report_is_called(start):
     line = "print('{\"steps\": 1}')"
     running = start(f"import tuner\n{line}\ntuner.report(steps=2)\n{line}\n{line}")

