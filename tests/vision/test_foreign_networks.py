@@ -87,7 +87,6 @@ CASES = {
     "unused": (plain, "Unused", EXACT),
     "experts": (plain, "Experts", EXPERTS),
     "overlapping unused": (overlapping, "Unused", EXACT),
-    "overlapping experts": (overlapping, "Experts", EXPERTS),
     "overlapping experts in parts": (IN_PARTS, "Experts", EXPERTS),
 }
 DRAWING = {"drawing": (plain, "Drawing", {})}

@@ -142,8 +142,7 @@ def test_step_of_a_diverged_model_reports_a_loss_that_is_not_finite():
     assert not math.isfinite([learner.step() for _ in range(2)][-1]["val_loss"])
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "one_cycle", "triangular", "step", "constant"])
-@pytest.mark.parametrize("warmup_epochs", [0, 1])
+@pytest.mark.parametrize(("schedule", "warmup_epochs"), [("one_cycle", 0), ("step", 1)])
 def test_load_state_dict_of_a_longer_trial_stretches_the_schedule(schedule, warmup_epochs):
     settings = {"lr": 0.1, "lr_schedule": schedule, "warmup_epochs": warmup_epochs}
     learner = tiny(epochs=6, **settings)

