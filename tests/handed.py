@@ -13,6 +13,12 @@ from tuner.vision.image_classifier import ImageClassifier
 
 SPACE = {"lr": "loguniform(0.01, 1)", "batch_size": "choice([64, 128])"}
 CONFIG = {"lr": 0.3, "batch_size": 64}
+REFITS = {"name": "s", "trial_id": "00000", "epoch": 1, "chosen_by": "val_loss", "value": 0.25}
+
+
+def read_card(folder: Path) -> str:
+    """The text of an export's README.md, in one line."""
+    return " ".join((folder / "README.md").read_text().split())
 
 
 def trained(

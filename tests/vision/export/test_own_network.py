@@ -82,12 +82,6 @@ def test_load_model_with_trust_rebuilds_the_model(results, module, tmp_path, dty
     assert (logits.shape, logits.dtype) == ((3, 10), getattr(torch, dtype))
 
 
-def test_export_of_a_custom_network_writes_interchange_formats(results, tmp_path):
-    folder = results.export(tmp_path / "out", formats=["torch-export"])
-    program = torch.export.load(folder / "model.pt2").module()
-    assert program(torch.rand(5, 1, 8, 8)).shape == (5, 10)
-
-
 def test_card_names_the_code_of_a_custom_network(folder):
     text = (folder / "README.md").read_text()
     assert "`exported_net:Net`" in text

@@ -8,7 +8,7 @@ from handed import trained
 from safetensors.torch import load_file
 from synthetic import Writer, make_folder, read_document
 
-from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
+from tuner.errors import CheckpointError, UsageError
 from tuner.experiment.files import compute_sha256
 from tuner.experiment.results.measured_tests import record_test
 from tuner.experiment.results.results import Results
@@ -30,11 +30,16 @@ def experiment(tmp_path, state):
 
 
 SHA256 = {r"[0-9a-f]{64}": "SHA256"}
-MODEL = {"conv.weight": torch.arange(6.0).reshape(2, 3), "count": torch.tensor(7)}
+WEIGHT = torch.arange(12.0).reshape(3, 4)
+MODEL = {"weight": WEIGHT, "tied": WEIGHT, "turned": WEIGHT.t(), "part": WEIGHT[1:, :2]}
+MODEL["count"] = torch.tensor(7)
 
 
 def test_export_holds_weights_config_and_metrics(snapshot, tmp_path):
     results = experiment(tmp_path, {"model": MODEL, "optimizer": {"m": torch.ones(3)}, "epoch": 2})
+    sha256 = results.best_checkpoint().sha256
+    measured = {"trial_id": "00001", "checkpoint_sha256": sha256, "test_accuracy": 0.625}
+    record_test(results.folder, "00001", measured)
     to = export_model(results, tmp_path / "out/best")
     files = ["README.md", "config.json", "metrics.json", "model.safetensors"]
     assert sorted(os.listdir(to)) == files
@@ -45,18 +50,10 @@ def test_export_holds_weights_config_and_metrics(snapshot, tmp_path):
     assert config.keys() == ExportConfig.model_fields.keys()
     snapshot(json.dumps(config, indent=1), SHA256)
     assert config["weights_sha256"] == compute_sha256(to / "model.safetensors")
-    assert config["checkpoint_sha256"] == results.best_checkpoint().sha256
+    assert config["checkpoint_sha256"] == sha256
     snapshot((to / "metrics.json").read_text())
     assert os.listdir(tmp_path / "out") == ["best"]
     assert len({(to / name).stat().st_mode for name in os.listdir(to)}) == 1
-
-
-def test_export_writes_tied_and_strided_tensors(tmp_path):
-    base = torch.arange(12.0).reshape(3, 4)
-    model = {"a": base, "tied": base, "turned": base.t(), "part": base[1:, :2]}
-    to = export_model(experiment(tmp_path, {"model": model}), tmp_path / "out")
-    weights = load_file(to / "model.safetensors")
-    assert all(torch.equal(weights[name], model[name]) for name in model)
 
 
 def test_export_copies_a_checkpoint_folder(tmp_path, writer):
@@ -104,25 +101,6 @@ def test_export_that_fails_leaves_nothing(snapshot, tmp_path, monkeypatch):
 def test_export_of_an_unwritable_state_raises(tmp_path, state, snapshot):
     with snapshot.raises(CheckpointError):
         export_model(experiment(tmp_path, state), tmp_path / "out")
-
-
-def test_export_takes_the_chosen_trial(snapshot, tmp_path):
-    results = experiment(tmp_path, {"model": MODEL})
-    to = export_model(results, tmp_path / "out", trial_id="1")
-    assert read_document(to / "config.json")["trial_id"] == "00001"
-    with snapshot.raises(NoUsableTrialError):
-        export_model(results, tmp_path / "other", trial_id="2")
-    with snapshot.raises(UsageError):
-        export_model(results, tmp_path / "other", trial_id="9")
-
-
-def test_export_includes_recorded_test_metrics(tmp_path):
-    results = experiment(tmp_path, {"model": MODEL})
-    sha256 = results.best_checkpoint().sha256
-    measured = {"trial_id": "00001", "checkpoint_sha256": sha256, "test_accuracy": 0.625}
-    record_test(results.folder, "00001", measured)
-    to = export_model(results, tmp_path / "out")
-    assert read_document(to / "metrics.json")["test"] == {"test_accuracy": 0.625}
 
 
 @pytest.fixture

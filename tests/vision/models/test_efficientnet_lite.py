@@ -141,8 +141,7 @@ def test_export_of_pretrained_network_predicts_as_its_file(pets, layers, levels,
     assert config["model"]["name"] == "efficientnet_lite0"
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("levels", [True, False])
+@pytest.mark.parametrize(("levels", "channels"), [(True, 1), (False, 3)])
 def test_networks_side_by_side_have_the_features_of_each(pets, levels, channels):
     settings = ClassifierSettings.model_validate(
         settings_for(pets, model="efficientnet_lites", levels=levels, train_layers="head", lr=1)
