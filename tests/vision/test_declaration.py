@@ -6,7 +6,7 @@ from typing import ClassVar
 import photos
 import pytest
 from safetensors.torch import save_file
-from test_validation import DIGITS, MACHINE, faults
+from test_validation import DIGITS, MACHINE
 from torch import nn
 
 from tuner.errors import CheckpointError, SpecError
@@ -116,30 +116,6 @@ def test_classifier_reports_decision_metric(metric):
     assert again == spec
 
 
-def test_impossible_decision_metric_is_fault_of_objective(add_dataset):
-    five = replace(DATASETS["digits"], classes=("a", "b", "c", "d", "e"))
-    add_dataset("digits", five)
-    objective = {"metric": "val_top5_accuracy", "mode": "max"}
-    assert faults(objective=objective).startswith("objective.metric: ")
-    training = {**DIGITS["training"], "metrics": ["top5_accuracy"]}
-    assert faults(training=training).startswith("training.metrics: ")
-
-
-@pytest.mark.parametrize(
-    ("train_on", "metric"), [("train", "epochs_trained"), ("train+validation", "val_loss")]
-)
-def test_an_objective_that_the_splits_do_not_report_is_refused(train_on, metric):
-    training = {**DIGITS["training"], "train_on": train_on}
-    message = faults(training=training, objective={"metric": metric, "mode": "max"})
-    assert f"is not reported with training.train_on '{train_on}'" in message
-    assert message.count("\n") == 0
-
-
-def test_the_splits_that_train_cannot_be_searched():
-    space = {"train_on": "choice(['train', 'train+validation'])"}
-    assert "cannot be searched: set training.train_on" in faults(search={"space": space})
-
-
 @pytest.mark.parametrize(
     ("splits", "changes"),
     [
@@ -152,18 +128,13 @@ def test_the_splits_that_train_cannot_be_searched():
 def test_a_confirmation_draws_the_split_that_did_not_come_with_the_images(
     tmp_path, splits, changes
 ):
+    choose = DECLARATION.choose_confirm_constants
     for split in splits:
-        photos.write(tmp_path / split)
+        photos.write(tmp_path / split, each=3)
     training = {"dataset": f"folder:{tmp_path}"}
-    assert DECLARATION.choose_confirm_constants(training) == changes
-    assert DECLARATION.choose_confirm_constants({**training, "folds": 3}) == {"resplit": True}
-
-
-@pytest.mark.parametrize(
-    ("dataset", "changes"), [("cifar10", {"resplit": True}), ("folder:/not/here", {})]
-)
-def test_a_confirmation_draws_splits_of_images_that_are_known(dataset, changes):
-    assert DECLARATION.choose_confirm_constants({"dataset": dataset}) == changes
+    assert choose(training) == changes
+    assert choose({**training, "folds": 3}) == choose({"dataset": "cifar10"}) == {"resplit": True}
+    assert choose({"dataset": "folder:/not/here"}) == {}
 
 
 def folded(**fields):
@@ -204,6 +175,25 @@ def test_folds_become_the_epochs_of_a_trial(scheduler, training, length, grace):
 def test_what_folds_exclude_is_refused(fields, snapshot):
     with snapshot.raises(SpecError):
         validate(folded(**fields), machine=MACHINE)
+
+
+TOP5 = "val_top5_accuracy"
+
+
+@pytest.mark.parametrize(
+    ("training", "fields"),
+    [
+        ({"train_on": "train"}, {"objective": {"metric": "epochs_trained", "mode": "max"}}),
+        ({"train_on": "train+validation"}, {"objective": {"metric": "val_loss", "mode": "max"}}),
+        ({}, {"search": {"space": {"train_on": "choice(['train', 'train+validation'])"}}}),
+        ({"dataset": "few"}, {"objective": {"metric": TOP5, "mode": "max"}}),
+        ({"dataset": "few", "metrics": ["top5_accuracy"]}, {}),
+    ],
+)
+def test_what_the_images_or_splits_lack_is_refused(snapshot, add_dataset, training, fields):
+    add_dataset("few", replace(DATASETS["digits"], classes=("a", "b", "c", "d", "e")))
+    with snapshot.raises(SpecError):
+        validate({**DIGITS, "training": DIGITS["training"] | training, **fields}, machine=MACHINE)
 
 
 def spec_of(**fields):

@@ -1,8 +1,7 @@
 import pytest
 import torch
-from torch import nn
 
-from tuner.vision.models._resnet import Block, Padded, build_projection
+from tuner.vision.models._resnet import Padded
 from tuner.vision.models.resnet import MODELS, resnet10
 
 
@@ -34,9 +33,3 @@ def test_padded_takes_every_second_pixel_and_adds_zero_channels():
     assert torch.equal(short[:, 2:6], x[:, :, ::2, ::2])
     assert short[:, :2].eq(0).all()
     assert short[:, 6:].eq(0).all()
-
-
-@pytest.mark.parametrize("shortcut", [Padded, build_projection])
-def test_block_of_one_shape_has_an_identity_shortcut(shortcut):
-    assert isinstance(Block(4, 4, "batch", shortcut).shortcut, nn.Identity)
-    assert not isinstance(Block(4, 6, "batch", shortcut).shortcut, nn.Identity)
