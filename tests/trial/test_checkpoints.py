@@ -11,7 +11,7 @@ from threading import Event
 import numpy
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tuner.errors import CheckpointError, StorageError
@@ -42,6 +42,10 @@ class Foreign:
 @pytest.fixture
 def store(tmp_path):
     return CheckpointStore(tmp_path, "00003")
+
+
+def load(folder, saved):
+    return load_state(folder / saved.path, saved.sha256)
 
 
 def copied(store, epoch, source):
@@ -100,7 +104,7 @@ def test_save_replaces_a_link_that_has_the_name_of_its_partial_file(store, tmp_p
     partial.symlink_to(target)
     saved = store.save(1, STATE)
     assert target.read_text() == "kept"
-    load_state(tmp_path / saved.path, saved.sha256)
+    load(tmp_path, saved)
 
 
 @pytest.mark.parametrize("is_file", [True, False])
@@ -119,7 +123,7 @@ def test_save_on_full_disk_raises_and_leaves_no_checkpoint(snapshot, store, tmp_
     snapshot(str(raised.value))
     assert not (tmp_path / "trials/00003/checkpoints/2/state.pt").exists()
     assert not (tmp_path / "trials/00003/checkpoints/2/weights").exists()
-    load_state(tmp_path / saved.path, saved.sha256)
+    load(tmp_path, saved)
 
 
 def test_load_state_names_missing_and_damaged_files(snapshot, store, tmp_path):
@@ -128,7 +132,7 @@ def test_load_state_names_missing_and_damaged_files(snapshot, store, tmp_path):
     saved = store.save(2, STATE)
     (tmp_path / saved.path).write_bytes(b"torn")
     with snapshot.raises(CheckpointError):
-        load_state(tmp_path / saved.path, saved.sha256)
+        load(tmp_path, saved)
     with snapshot.raises(CheckpointError):
         load_state(tmp_path / saved.path, None)
     torch.save([1], tmp_path / "list.pt")
@@ -266,6 +270,7 @@ def test_choose_holds_the_best():
     ),
     cut=st.integers(0, 30),
 )
+@example(values=[9, 5, 8, 4], objective=Objective(limits=("val_loss < 8",)), cut=1)
 def test_policy_and_history_name_the_same_epoch_also_after_a_resume(values, objective, cut):
     reports = [*enumerate(({"val_loss": value} for value in values), 1)]
     whole, resumed = (SavePolicy(SaveRules(), objective) for _ in range(2))
@@ -317,8 +322,14 @@ def state(epoch):
     return {"epoch": epoch, "w": torch.full((3,), float(epoch))}
 
 
-def epochs(records):
-    return [record.epoch for record in records]
+@pytest.fixture
+def save(writer):
+    """Saves the state of an epoch; the epochs of the checkpoints that are written by then."""
+
+    def save(epoch, how, *, is_best=False):
+        return [each.epoch for each in writer.save(epoch, state(epoch), how, is_best=is_best)]
+
+    return save
 
 
 def test_save_beside_writes_a_copy(writer, gated, tmp_path):
@@ -335,42 +346,42 @@ def test_save_beside_writes_a_copy(writer, gated, tmp_path):
     gated.go.set()
     [saved] = writer.collect_written(wait=True)
     assert saved.sha256 == compute_sha256(tmp_path / saved.path)
-    loaded = load_state(tmp_path / saved.path, saved.sha256)
+    loaded = load(tmp_path, saved)
     assert torch.equal(loaded["model"]["weight"], before)
     assert len(loaded["moments"]) == 1
     assert torch.equal(loaded["moments"][0], torch.zeros(2))
     assert writer.collect_written(wait=True) == []  # each is told of once
 
 
-def test_save_writes_the_held_best_first(writer, gated):
+def test_save_writes_the_held_best_first(writer, gated, save):
     gated.go.set()
-    assert writer.save(1, state(1), Save.HOLD, is_best=True) == []
-    assert writer.save(2, state(2), Save.HOLD, is_best=True) == []  # takes the place of the first
-    assert epochs(writer.save(4, state(4), Save.NOW, is_best=False)) == [2, 4]
-    assert epochs(writer.save(5, state(5), Save.NOW, is_best=False)) == [5]
-    writer.save(6, state(6), Save.HOLD, is_best=True)
-    writer.save(7, state(7), Save.BESIDE, is_best=True)  # a better one: the held one is dropped
-    assert epochs(writer.collect_written(wait=True)) == [7]
-    writer.save(8, state(8), Save.HOLD, is_best=True)
-    assert epochs(writer.save(8, state(8), Save.NOW, is_best=False)) == [8]  # the trial ends
+    assert save(1, Save.HOLD, is_best=True) == []
+    assert save(2, Save.HOLD, is_best=True) == []  # takes the place of the first
+    assert save(4, Save.NOW) == [2, 4]
+    assert save(5, Save.NOW) == [5]
+    save(6, Save.HOLD, is_best=True)
+    save(7, Save.BESIDE, is_best=True)  # a better one: the held one is dropped
+    assert [each.epoch for each in writer.collect_written(wait=True)] == [7]
+    save(8, Save.HOLD, is_best=True)
+    assert save(8, Save.NOW) == [8]  # the trial ends
 
 
-def test_save_now_waits_for_the_thread(writer, gated):
-    writer.save(1, state(1), Save.BESIDE, is_best=True)
+def test_save_now_waits_for_the_thread(gated, save):
+    save(1, Save.BESIDE, is_best=True)
     assert gated.begun.wait(PATIENCE_S)
-    writer.save(2, state(2), Save.HOLD, is_best=True)  # does not wait
+    save(2, Save.HOLD, is_best=True)  # does not wait
     gated.go.set()
-    assert epochs(writer.save(3, state(3), Save.NOW, is_best=False)) == [1, 2, 3]
+    assert save(3, Save.NOW) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("how", Save)
-def test_error_of_the_thread_is_raised_by_the_next_save(snapshot, writer, gated, how):
+def test_error_of_the_thread_is_raised_by_the_next_save(snapshot, writer, gated, save, how):
     gated.error = StorageError("cannot write")
-    writer.save(1, state(1), Save.BESIDE, is_best=True)
+    save(1, Save.BESIDE, is_best=True)
     gated.go.set()
     writer._writing.exception(PATIENCE_S)
     with snapshot.raises(StorageError):
-        writer.save(2, state(2), how, is_best=False)
+        save(2, how)
 
 
 def test_save_without_a_copy_writes_now(gated, tmp_path):
@@ -381,12 +392,12 @@ def test_save_without_a_copy_writes_now(gated, tmp_path):
     writer = CheckpointWriter(gated, out_of_memory)
     for epoch, how in enumerate([Save.BESIDE, Save.HOLD], start=1):
         [saved] = writer.save(epoch, state(epoch), how, is_best=True)
-        assert load_state(tmp_path / saved.path, saved.sha256)["epoch"] == epoch
+        assert load(tmp_path, saved)["epoch"] == epoch
     writer.close()
 
 
-def test_close_waits_for_the_thread(writer, gated, tmp_path):
-    writer.save(1, state(1), Save.BESIDE, is_best=True)
+def test_close_waits_for_the_thread(writer, gated, save, tmp_path):
+    save(1, Save.BESIDE, is_best=True)
     gated.go.set()
     writer.close()
     assert load_state(tmp_path / "trials/00000/checkpoints/1/state.pt", None)["epoch"] == 1

@@ -4,20 +4,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
+from patience import LIMIT_S, is_gone, wait_until
 
 from tuner.trial import guard
 from tuner.trial.guard import Children
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 
-LIMIT_S = 60
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True)"
 TITLED = """
 import sys
@@ -39,17 +36,6 @@ time.sleep(600)
 """
 
 
-def is_gone(pid):
-    deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
-        with suppress(psutil.NoSuchProcess):
-            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                time.sleep(0.05)
-                continue
-        return True
-    return False
-
-
 def test_guard_ends_everything_of_a_killed_driver(tmp_path):
     folder = tmp_path / "scratch"
     folder.mkdir()
@@ -62,7 +48,7 @@ def test_guard_ends_everything_of_a_killed_driver(tmp_path):
         assert driver.stdout
         pids = [int(pid) for pid in driver.stdout.readline().split()]
         driver.send_signal(signal.SIGKILL)
-    assert all(map(is_gone, pids))
+    wait_until(lambda: all(map(is_gone, pids)))
     assert not folder.exists()
 
 
@@ -136,12 +122,10 @@ def test_children_end_detached_processes(children, tmp_path):
     pid_file = tmp_path / "pid"
     daemon = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
     subprocess.run(f"setsid sh -c '{daemon}' & exit", shell=True, check=True)
-    deadline = time.monotonic() + 30
-    while not pid_file.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(pid_file.exists)
     pid = int(pid_file.read_text())
     assert children.end() == 1
-    assert is_gone(pid)
+    wait_until(lambda: is_gone(pid))
 
 
 def test_children_keep_processes_of_libraries(children):
@@ -174,8 +158,4 @@ def test_guard_ends_what_a_killed_process_has_started():
     assert done.returncode == -signal.SIGKILL
     folder, *pids = done.stdout.split()
     assert len(pids) == 2
-    assert all(map(is_gone, map(int, pids)))
-    deadline = time.monotonic() + LIMIT_S
-    while os.path.exists(folder) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not os.path.exists(folder)
+    wait_until(lambda: all(map(is_gone, map(int, pids))) and not os.path.exists(folder))

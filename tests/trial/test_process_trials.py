@@ -5,11 +5,11 @@ import os
 import signal
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import forked
 import pytest
+from patience import wait_until
 from ray import tune
 from synthetic import read_document
 from test_trainable import assignment, begun, log
@@ -205,10 +205,7 @@ def test_temporary_folder_of_a_script_is_removed_if_its_worker_is_killed(tmp_pat
     (tmp_path / "tmp").mkdir()
     (tmp_path / "train.py").write_text("import time; time.sleep(600)")
     assert forked.exit_code_of(begin_and_be_killed, tmp_path) == -signal.SIGKILL
-    deadline = time.monotonic() + 60
-    while os.listdir(tmp_path / "tmp") and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert os.listdir(tmp_path / "tmp") == []
+    wait_until(lambda: not os.listdir(tmp_path / "tmp"))
 
 
 def test_script_is_ended_after_max_t_reports(make_script, tmp_path):

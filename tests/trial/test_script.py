@@ -4,13 +4,14 @@ import os
 import signal
 import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 import torch
+from patience import is_gone, wait_until
 from ray import tune
 
 import tuner
@@ -55,10 +56,7 @@ def test_script_is_paused_after_a_printed_report(start):
     running = start(f"import time\nfor n in range(2): {line}")
     assert running.next_report() == ({"steps": 0}, None)
     process = psutil.Process(running._process.pid)
-    deadline = time.monotonic() + 10
-    while process.status() != psutil.STATUS_STOPPED:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: process.status() == psutil.STATUS_STOPPED)
     assert running.next_report() == ({"steps": 1}, None)
     assert Path("0").exists()
 
@@ -98,11 +96,7 @@ tuner.report(steps=1)
     running = start(source)
     running.next_report()
     running.end()
-    pid = int(Path("child").read_text())
-    deadline = time.monotonic() + 60
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(partial(is_gone, int(Path("child").read_text())))
 
 
 def test_pipe_left_open_by_a_child_does_not_block(start):

@@ -76,14 +76,11 @@ def alone(optimizer, steps):
 def case(rank, optimizer):
     from_start = split(rank, optimizer=optimizer)
     first = reports_and_state(from_start, 1)
-    resumed = split(rank, optimizer=optimizer)
-    resumed.load_state_dict(first["state"])
     taken_over = split(rank, optimizer=optimizer)
     taken_over.load_state_dict(alone(optimizer, 1)[1]["state"])
     return {
         "first": first,
         "second": from_start.step(),
-        "resumed": resumed.step(),
         "taken over": reports_and_state(taken_over, 1),
         "own": sum(tensor.numel() for tensor in from_start._part.list_tensors()),
     }
@@ -110,7 +107,6 @@ def test_split_and_whole_trials_continue_from_either_state(results, optimizer):
     second = quick(learner.step())
     for rank in results:
         got = rank[optimizer]
-        assert quick(got["resumed"]) == quick(got["second"])
         assert quick(got["taken over"]["reports"][0]) == pytest.approx(second, rel=1e-11)
         whole = ImageClassifier({"optimizer": optimizer}, EXACT)
         whole.load_state_dict(got["first"]["state"])

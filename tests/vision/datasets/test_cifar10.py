@@ -11,7 +11,9 @@ from tuner.vision.datasets import cifar10
 from tuner.vision.datasets.cifar10 import ARCHIVE, DECODED, EXTRACTED, OFFICIAL, load
 
 
-def check(arrays):
+def check(folder, source):
+    """What is loaded from the folder has the images and labels of the archive."""
+    arrays = load(folder, split_seed=0, source=source)
     assert isinstance(arrays.images_NHWC, np.memmap)
     assert not arrays.images_NHWC.flags.writeable
     assert arrays.images_NHWC.shape == (6 * IMAGES_A_FILE, 32, 32, 3)
@@ -24,10 +26,10 @@ def check(arrays):
 
 def test_load_decodes_the_archive_once_and_in_place(tmp_path):
     source = write_archive(tmp_path / ARCHIVE)
-    check(load(tmp_path, split_seed=0, source=source))
+    check(tmp_path, source)
     assert not (tmp_path / EXTRACTED).exists()
     (tmp_path / ARCHIVE).unlink()
-    check(load(tmp_path, split_seed=0, source=source))
+    check(tmp_path, source)
 
 
 def test_load_reads_the_extracted_folder(tmp_path):
@@ -35,7 +37,7 @@ def test_load_reads_the_extracted_folder(tmp_path):
     (tmp_path / EXTRACTED).mkdir()
     for number, name in enumerate(NAMES):
         (tmp_path / EXTRACTED / name).write_bytes(records(number)[2])
-    check(load(tmp_path, split_seed=0, source=source))
+    check(tmp_path, source)
 
 
 def test_load_splits_by_the_seed_and_keeps_the_official_test(tmp_path):
@@ -54,7 +56,7 @@ def test_load_of_a_read_only_folder_decodes_into_the_cache(tmp_path, monkeypatch
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "cache"))
     monkeypatch.setattr(cifar10.os, "access", lambda path, mode: False)
     source = write_archive(tmp_path / "shared" / ARCHIVE)
-    check(load(tmp_path / "shared", split_seed=0, source=source))
+    check(tmp_path / "shared", source)
     assert [path.name for path in (tmp_path / "shared").iterdir()] == [ARCHIVE]
     assert list((tmp_path / "cache").glob(f"*/{DECODED}"))
 
@@ -85,7 +87,7 @@ def test_load_of_hostile_archive_writes_inside_folder(tmp_path):
         member.size = 1
     folder = tmp_path / "a/b"
     source = write_archive(folder / ARCHIVE, extra=members)
-    check(load(folder, split_seed=0, source=source))
+    check(folder, source)
     assert not (tmp_path / "escaped").exists()
     assert not (tmp_path / "absolute").exists()
 
@@ -106,7 +108,7 @@ def test_load_by_several_processes_downloads_and_decodes_once(tmp_path):
     context = multiprocessing.get_context("fork")
 
     def work():
-        check(load(tmp_path / "data", split_seed=0, source=source))
+        check(tmp_path / "data", source)
 
     workers = [context.Process(target=work) for _ in range(6)]
     for worker in workers:

@@ -73,31 +73,26 @@ def dirty(folder):
     """(files that can be read, files that cannot): what lies in folders of photos."""
     folder.mkdir()
     rgb = Image.fromarray(photos.pixels(0, seed=1))
-    jpeg = folder / "0.jpg"
-    rgb.save(jpeg)
-    content = jpeg.read_bytes()
+    deep = Image.fromarray((np.arange(1600).reshape(40, 40) * 40).astype(np.uint16))
     exif = Image.Exif()
     exif[0x0112] = 6
-    good = [jpeg, *(folder / name for name in ("cmyk.jpg", "turned.JPG", "palette.png"))]
-    good += [folder / name for name in ("deep.png", "alpha.webp", "moving.gif", "bits.bmp")]
-    rgb.convert("CMYK").save(good[1])
-    rgb.save(good[2], exif=exif)
-    rgb.convert("P").save(good[3], transparency=bytes(range(256)))
-    Image.fromarray((np.arange(1600).reshape(40, 40) * 40).astype(np.uint16)).save(good[4])
-    rgb.convert("RGBA").save(good[5])
-    rgb.save(good[6], save_all=True, append_images=[rgb.rotate(90)])
-    rgb.convert("1").save(good[7])
-    bad = {
-        "truncated.jpg": content[: len(content) // 2],
-        "cut_header.jpg": content[:20],
-        "empty.jpg": b"",
-        "text.jpg": b"no image\n",
-        "page.png": b"<html></html>",
-        "cut.png": good[3].read_bytes()[:200],
-        "cut.webp": good[5].read_bytes()[:60],
-        "cut.gif": good[6].read_bytes()[:30],
-        "huge.ppm": b"P6 60000 60000 255\n",
+    images = {
+        "0.jpg": (rgb, {}),
+        "cmyk.jpg": (rgb.convert("CMYK"), {}),
+        "turned.JPG": (rgb, {"exif": exif}),
+        "palette.png": (rgb.convert("P"), {"transparency": bytes(range(256))}),
+        "deep.png": (deep, {}),
+        "alpha.webp": (rgb.convert("RGBA"), {}),
+        "moving.gif": (rgb, {"save_all": True, "append_images": [rgb.rotate(90)]}),
+        "bits.bmp": (rgb.convert("1"), {}),
     }
+    for name, (image, how) in images.items():
+        image.save(folder / name, **how)
+    bad = {"empty.jpg": b"", "page.png": b"<html></html>", "huge.ppm": b"P6 60000 60000 255\n"}
+    for name in images:
+        content = (folder / name).read_bytes()
+        bad[f"begun_{name}"] = content[:20]
+        bad[f"cut_{name}"] = content[: len(content) // 4]
     for name, data in bad.items():
         (folder / name).write_bytes(data)
     (folder / "x.jpg").mkdir()
@@ -105,7 +100,8 @@ def dirty(folder):
     (folder / "broken.jpg").symlink_to("nowhere.jpg")
     (folder / ".hidden.jpg").write_bytes(b"")
     (folder / "notes.txt").write_text("no image")
-    return good, [folder / name for name in (*bad, "pipe.jpg", "broken.jpg")]
+    bad |= dict.fromkeys(("pipe.jpg", "broken.jpg"))
+    return [folder / name for name in images], [folder / name for name in bad]
 
 
 def test_predict_continues_after_unreadable_files(model, tmp_path):
