@@ -54,7 +54,6 @@ class TestClassifierDeclaration(DeclarationContract):
         ({"momentum": "0.8..0.9"}, {}, "search.space.momentum"),
         ({"lr": "uniform(-2, -1)"}, {}, "search.space.lr"),
         ({"modle_args": {"width": 3}}, {}, "search.space.modle_args"),
-        ({"dataset": "choice(['digits', 'folder:x'])"}, {}, "search.space.dataset"),
     ],
 )
 def test_settings_faults_name_the_key_of_the_space(space, fields, key):
