@@ -7,7 +7,7 @@ import pytest
 from fresh import ran
 
 from tuner.spec.experiment import build_spec
-from tuner.vision import datasets, models, sources
+from tuner.vision import datasets, sources
 from tuner.vision.catalog import (
     DATASETS,
     SOURCES,
@@ -19,7 +19,6 @@ from tuner.vision.catalog import (
     pin_dataset,
     shorten_name,
 )
-from tuner.vision.model_catalog import MODELS
 from tuner.vision.sources._decoded import DecodedSet
 
 
@@ -33,7 +32,6 @@ def test_import_of_catalog_imports_nothing_heavy():
     [
         (datasets, DATASETS.keys() - {"tiny"}),
         (sources, SOURCES.keys()),
-        (models, {info.build.__module__.rpartition(".")[2] for info in MODELS.values()}),
     ],
 )
 def test_catalog_has_each_file_without_underscore(package, names):
