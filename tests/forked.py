@@ -21,7 +21,7 @@ def prepare():
     multiprocessing.set_forkserver_preload([*_IMPORTED])
 
 
-def exit_code_of(work, *arguments):
+def run_to_exit(work, *arguments):
     """How a process of its own ends, in which `work`, a function of a module, runs."""
     prepare()
     process = multiprocessing.get_context(METHOD).Process(target=work, args=arguments)

@@ -54,26 +54,26 @@ def test_failure_of_long_message_is_cut():
     assert message.endswith("x...")
 
 
-def wrapped(error):
+def wrap_error(error):
     outer = RuntimeError("cannot load the data")
     outer.__cause__ = error
     return outer
 
 
-def missing(path):
+def build_missing(path):
     return FileNotFoundError(2, "No such file or directory", path)
 
 
 @pytest.mark.parametrize(
     ("error", "hint"),
     [
-        (missing("data/a.pt"), True),
-        (missing(b"data/a.pt"), True),
+        (build_missing("data/a.pt"), True),
+        (build_missing(b"data/a.pt"), True),
         (FileNotFoundError("[Errno 2] unable to open file: name = 'data/a.pt'"), True),
-        (wrapped(missing("data/a.pt")), True),
-        (missing("data/b.pt"), False),
-        (missing("/data/a.pt"), False),
-        (missing("data/a.pt\0" + 300 * "a"), False),
+        (wrap_error(build_missing("data/a.pt")), True),
+        (build_missing("data/b.pt"), False),
+        (build_missing("/data/a.pt"), False),
+        (build_missing("data/a.pt\0" + 300 * "a"), False),
         (ValueError("what is 'data/a.pt'?"), False),
     ],
 )

@@ -204,7 +204,7 @@ def begin_and_be_killed(folder):
 def test_temporary_folder_of_a_script_is_removed_if_its_worker_is_killed(tmp_path):
     (tmp_path / "tmp").mkdir()
     (tmp_path / "train.py").write_text("import time; time.sleep(600)")
-    assert forked.exit_code_of(begin_and_be_killed, tmp_path) == -signal.SIGKILL
+    assert forked.run_to_exit(begin_and_be_killed, tmp_path) == -signal.SIGKILL
     wait_until(lambda: not os.listdir(tmp_path / "tmp"))
 
 

@@ -55,7 +55,7 @@ WATCHDOG = (
 )
 
 
-def cause_of(errors, *, has_waited=False):
+def find_cause(errors, *, has_waited=False):
     return rank_actors.choose_cause(errors, limit_s=5, has_waited=lambda: has_waited)
 
 
@@ -72,7 +72,7 @@ def raised(*causes):
     ],
 )
 def test_cause_of_long_wait_is_a_timeout(capsys, errors):
-    cause = cause_of(errors)
+    cause = find_cause(errors)
     assert isinstance(cause, rank_actors.RankTimeoutError)
     assert str(cause) == "a rank waited for another longer than timeouts.ranks_s, 5 s"
     assert re.search(r"Timed out (waiting|after)", capsys.readouterr().out)
@@ -80,11 +80,11 @@ def test_cause_of_long_wait_is_a_timeout(capsys, errors):
 
 def test_cause_of_prefers_the_original_error():
     original = ValueError("wrong shape")
-    assert cause_of(raised(original, RuntimeError(TIMED_OUT))) is original
+    assert find_cause(raised(original, RuntimeError(TIMED_OUT))) is original
     broken = RuntimeError(CLOSED)
-    assert cause_of(raised(broken)) is broken
+    assert find_cause(raised(broken)) is broken
     died = RayActorError()
-    assert cause_of([*raised(broken), died]) is died
+    assert find_cause([*raised(broken), died]) is died
 
 
 def test_has_waited_reads_the_log_of_nccl(tmp_path):
@@ -95,4 +95,4 @@ def test_has_waited_reads_the_log_of_nccl(tmp_path):
     log.parent.mkdir(parents=True)
     log.write_text(f"epoch 1\n{WATCHDOG}")
     assert group._has_waited()
-    assert isinstance(cause_of([RayActorError()], has_waited=True), rank_actors.RankTimeoutError)
+    assert isinstance(find_cause([RayActorError()], has_waited=True), rank_actors.RankTimeoutError)

@@ -24,7 +24,7 @@ class Tied(torch.nn.Module):
         self.second.weight = self.first.weight
 
 
-def file_of(state):
+def save_to_bytes(state):
     file = BytesIO()
     torch.save(state, file)
     return file.getvalue()
@@ -37,7 +37,7 @@ def test_host_copy_saves_like_the_state():
     optimizer.step()
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
     state |= {"parameter": model.second.bias, "pair": (1, "x"), "none": None}
-    before = file_of(state)
+    before = save_to_bytes(state)
     copy = copy_to_host(state)
     with torch.no_grad():
         model.first.weight += 1
@@ -46,8 +46,9 @@ def test_host_copy_saves_like_the_state():
     assert isinstance(copy["model"], OrderedDict)
     assert not copy["parameter"].requires_grad
     assert (copy["pair"], copy["none"]) == ((1, "x"), None)
-    assert len(file_of(copy)) == pytest.approx(len(before), abs=999)  # a weight has 39,204 bytes
-    now, then = (torch.load(BytesIO(file)) for file in (file_of(copy), before))
+    # A weight has 39,204 bytes
+    assert len(save_to_bytes(copy)) == pytest.approx(len(before), abs=999)
+    now, then = (torch.load(BytesIO(file)) for file in (save_to_bytes(copy), before))
     assert torch.equal(now["model"]["first.weight"], then["model"]["first.weight"])
     assert now["optimizer"]["param_groups"] == then["optimizer"]["param_groups"]
     moments = [s["optimizer"]["state"][0]["momentum_buffer"] for s in (now, then)]

@@ -16,7 +16,7 @@ from tuner.trial.torch_compat import (
 )
 
 
-def attributes_of_methods():
+def list_attributes():
     """Whatever is attached to the methods of optimizers, and to the functions they wrap."""
     attributes = {}
     for kind in (Optimizer, SGD, AdamW):
@@ -31,7 +31,7 @@ def attributes_of_methods():
 def test_without_compiler_restores_optimizers(kind):
     SGD([torch.nn.Parameter(torch.ones(1))])  # torch itself wraps `step` at the first
     AdamW([torch.nn.Parameter(torch.ones(1))])
-    before = attributes_of_methods()
+    before = list_attributes()
     weight = torch.nn.Parameter(torch.ones(2))
 
     def train():
@@ -45,7 +45,7 @@ def test_without_compiler_restores_optimizers(kind):
     with pytest.raises(KeyError, match="a trial that fails"):
         train()
     assert weight.detach().max() < 1
-    assert attributes_of_methods() == before
+    assert list_attributes() == before
 
 
 def test_trial_does_not_import_the_compiler():

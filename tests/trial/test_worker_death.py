@@ -77,7 +77,7 @@ def test_death_of_preempted_actor_is_node_lost(monkeypatch):
 DIED_HERE = f"its worker process has died. pid: {os.getpid()} namespace: x"
 
 
-def death_after(death):
+def find_death(death):
     return build_death_failure(RuntimeError(death))
 
 
@@ -89,16 +89,16 @@ def folder(tmp_path, monkeypatch):
 
 def test_death_of_reads_the_note(folder):
     write_note(folder, os.getpid(), Failure("oom", "the most of all"))
-    assert death_after(DIED_HERE) == Failure("oom", "the most of all")
-    assert death_after("pid: 1 has died").kind == "crash"
-    assert death_after("nobody").kind == "crash"
+    assert find_death(DIED_HERE) == Failure("oom", "the most of all")
+    assert find_death("pid: 1 has died").kind == "crash"
+    assert find_death("nobody").kind == "crash"
 
 
 @pytest.mark.parametrize("damage", ["", "x", "{}", "[]"])
 def test_damaged_or_missing_note_is_none(folder, monkeypatch, damage):
     (folder / f"{os.getpid()}-oom").write_text(damage)
-    assert death_after(DIED_HERE).kind == "crash"
+    assert find_death(DIED_HERE).kind == "crash"
     monkeypatch.setenv(NOTES, str(folder / "gone"))
-    assert death_after(DIED_HERE).kind == "crash"
+    assert find_death(DIED_HERE).kind == "crash"
     monkeypatch.delenv(NOTES)
-    assert death_after(DIED_HERE).kind == "crash"
+    assert find_death(DIED_HERE).kind == "crash"

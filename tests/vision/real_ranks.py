@@ -82,7 +82,7 @@ def trained(learner, epochs=2):
     return {"reports": reports, "state": learner.state_dict(), "test": learner.test()}
 
 
-def assert_equal(result, expected, *, metrics=METRICS, rel=1e-10, most=1e-12):
+def compare_results(result, expected, *, metrics=METRICS, rel=1e-10, most=1e-12):
     """Both have trained alike; `most` is the largest difference of a weight."""
     for got, expected_report in zip(result["reports"], expected["reports"], strict=True):
         for name in metrics:

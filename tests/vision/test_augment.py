@@ -20,12 +20,12 @@ AUGMENTATIONS = st.builds(
 )
 
 
-def draws_of(count, size, augmentation, seed=0):
+def sample_draws(count, size, augmentation, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return draw(count, image_size=size, augmentation=augmentation, generator=generator)
 
 
-def naive_crop_and_flip(image_HWC, flip, top, left, augmentation):
+def crop_and_flip_naively(image_HWC, flip, top, left, augmentation):
     """One image, as the tutorials do it: pad, cut out a window, mirror it."""
     height, width, _ = image_HWC.shape
     padding = augmentation.crop_padding
@@ -34,7 +34,7 @@ def naive_crop_and_flip(image_HWC, flip, top, left, augmentation):
     return window[:, ::-1] if flip else window
 
 
-def naive_cut_out(image_CHW, row, column, side):
+def clear_square_naively(image_CHW, row, column, side):
     """One image, pixel by pixel."""
     out = image_CHW.copy()
     for y in range(row - side // 2, row - side // 2 + side):
@@ -48,7 +48,7 @@ def naive_cut_out(image_CHW, row, column, side):
 def test_crop_and_flip_and_cut_out_equal_each_image_alone(
     augmentation, count, channels, size, seed
 ):
-    draws = draws_of(count, size, augmentation, seed % 2**32)
+    draws = sample_draws(count, size, augmentation, seed % 2**32)
     images = np.random.default_rng(0).integers(0, 256, (count, size, size, channels), np.uint8)
     shape = {"channels": channels, "image_size": size}
     rows_NP = torch.tensor(images).view(count, -1)
@@ -58,22 +58,24 @@ def test_crop_and_flip_and_cut_out_equal_each_image_alone(
     for n in range(count):
         flip, top, left, row, column = (values[n].item() for values in [*vars(draws).values()][:5])
         flip = flip and augmentation.flip
-        image = naive_crop_and_flip(images[n], flip, top, left, augmentation)
-        expected = naive_cut_out(image.transpose(2, 0, 1) + 1.0, row, column, augmentation.cutout)
+        image = crop_and_flip_naively(images[n], flip, top, left, augmentation)
+        expected = clear_square_naively(
+            image.transpose(2, 0, 1) + 1.0, row, column, augmentation.cutout
+        )
         assert np.array_equal(cut[n].numpy(), expected)
 
 
 def test_draw_of_another_augmentation_keeps_the_others():
-    plain = draws_of(50, 8, Augmentation(crop_padding=2))
-    flipped = draws_of(50, 8, Augmentation(crop_padding=2, flip=True, cutout=3))
+    plain = sample_draws(50, 8, Augmentation(crop_padding=2))
+    flipped = sample_draws(50, 8, Augmentation(crop_padding=2, flip=True, cutout=3))
     assert all(map(torch.equal, vars(plain).values(), vars(flipped).values()))
-    resized = draws_of(50, 8, Augmentation(crop_padding=2, crop_scale=0.2))
+    resized = sample_draws(50, 8, Augmentation(crop_padding=2, crop_scale=0.2))
     assert all(map(torch.equal, [*vars(plain).values()][:5], [*vars(resized).values()][:5]))
 
 
 @given(st.floats(0.01, 0.999), st.integers(0, 2**32))
 def test_windows_of_resized_crops_have_the_areas_and_ratios_of_the_paper(scale, seed):
-    window_N4 = draws_of(500, 8, Augmentation(crop_scale=scale), seed).window_N4
+    window_N4 = sample_draws(500, 8, Augmentation(crop_scale=scale), seed).window_N4
     top_N, left_N, height_N, width_N = window_N4.double().unbind(1)
     area_N = height_N * width_N
     ratio_N = width_N / height_N
@@ -84,7 +86,7 @@ def test_windows_of_resized_crops_have_the_areas_and_ratios_of_the_paper(scale, 
     assert area_N.mean().item() == pytest.approx((1 + scale) / 2, abs=0.1 * (1 - scale))
 
 
-def naive_resized_crop(image_HWC, window, flip):
+def crop_resized_naively(image_HWC, window, flip):
     """One image, by torch's own sampling of a grid."""
     size = len(image_HWC)
     top, left, height, width = window.double()
@@ -101,14 +103,14 @@ def naive_resized_crop(image_HWC, window, flip):
 )
 def test_resized_crops_equal_each_image_alone(scale, flip, channels, size, seed):
     augmentation = Augmentation(crop_scale=scale, flip=flip)
-    draws = draws_of(4, size, augmentation, seed % 2**32)
+    draws = sample_draws(4, size, augmentation, seed % 2**32)
     images = np.random.default_rng(0).integers(0, 256, (4, size, size, channels), np.uint8)
     shape = {"channels": channels, "image_size": size, "augmentation": augmentation}
     rows_NP = torch.tensor(images).view(4, -1)
     got_NP = crop_and_flip(rows_NP, draws, **shape)
     assert (got_NP.shape, got_NP.dtype) == (rows_NP.shape, torch.float32)
     for n in range(4):
-        expected = naive_resized_crop(images[n], draws.window_N4[n], flip and draws.flip_N[n])
+        expected = crop_resized_naively(images[n], draws.window_N4[n], flip and draws.flip_N[n])
         assert torch.allclose(got_NP[n], expected.float().flatten(), atol=0.01)
         alone = crop_and_flip(rows_NP[n : n + 1], draws.select(slice(n, n + 1)), **shape)
         assert torch.equal(alone[0], got_NP[n])
@@ -119,7 +121,7 @@ SIZE = 8
 BOTH = Augmentation(mixup=0.4, cutmix=1.0)
 
 
-def mixes_of(augmentation, count=400, *, seed=0):
+def sample_mixes(augmentation, count=400, *, seed=0):
     rng = np.random.default_rng(seed)
     return draw_mixes(count, image_size=SIZE, augmentation=augmentation, rng=rng)
 
@@ -129,7 +131,7 @@ def is_cut(mixes):
 
 
 def test_mixup_blends_images_by_a_beta_distribution():
-    mixes = mixes_of(Augmentation(mixup=0.4), 20_000)
+    mixes = sample_mixes(Augmentation(mixup=0.4), 20_000)
     assert not is_cut(mixes).any()
     assert torch.equal(mixes.share_N, mixes.blend_N)
     # The variance of Beta(a, a) is 1 / (4 (2 a + 1))
@@ -138,7 +140,7 @@ def test_mixup_blends_images_by_a_beta_distribution():
 
 
 def test_cutmix_cuts_areas_of_all_sizes():
-    mixes = mixes_of(Augmentation(cutmix=1.0), 2000)
+    mixes = sample_mixes(Augmentation(cutmix=1.0), 2000)
     areas_N = (mixes.bottom_N - mixes.top_N) * (mixes.right_N - mixes.left_N)
     assert set(areas_N.tolist()) > {0, 1, 4, SIZE**2}
 
@@ -156,7 +158,7 @@ def naive(image, partner, mixes, n):
 
 
 def test_mix_of_a_batch_equals_each_image_alone():
-    mixes = mixes_of(BOTH, 20)
+    mixes = sample_mixes(BOTH, 20)
     assert 3 < is_cut(mixes).sum() < 17
     images, partners = torch.rand(2, 20, 3, SIZE, SIZE, dtype=torch.float64)
     labels_N, partner_labels_N = torch.randint(4, (2, 20))
@@ -178,7 +180,7 @@ def test_mix_of_a_batch_equals_each_image_alone():
         assert pixels.mean().item() == pytest.approx(mixes.share_N[n].item(), abs=1e-6)
 
 
-def epoch_of(augmentation, *, epoch=0, seed=0):
+def build_epoch(augmentation, *, epoch=0, seed=0):
     data = load_image_set(DataChoice("tiny"), CPU)
     rows_N = data.splits["train"]
     planned = plan_epoch(
@@ -194,8 +196,10 @@ either = pytest.mark.parametrize("augmentation", [AUGMENTED, RESIZED], ids=["pad
 
 @either
 def test_partner_is_the_next_image_of_the_epoch(augmentation):
-    planned, batcher = epoch_of(augmentation)
-    plain, batcher_alone = epoch_of(augmentation.model_copy(update={"mixup": 0.0, "cutmix": 0.0}))
+    planned, batcher = build_epoch(augmentation)
+    plain, batcher_alone = build_epoch(
+        augmentation.model_copy(update={"mixup": 0.0, "cutmix": 0.0})
+    )
     assert torch.equal(planned.order_N, plain.order_N)  # mixing leaves the other draws alone
     count = len(planned.order_N)
     every = slice(0, None)
@@ -211,7 +215,7 @@ def test_partner_is_the_next_image_of_the_epoch(augmentation):
 @pytest.mark.parametrize("world_size", [1, 3])
 @pytest.mark.parametrize("size", [2, 16])
 def test_training_batch_is_the_same_on_any_ranks_and_micro_batches(world_size, size, augmentation):
-    planned, batcher = epoch_of(augmentation)
+    planned, batcher = build_epoch(augmentation)
     expected_NCHW, expected_NK = batcher.build_training_batch(planned, slice(0, None))
     seen = 0
     for rank in range(world_size):

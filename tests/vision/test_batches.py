@@ -106,7 +106,7 @@ def shares(images, rows):
     return torch.bincount(images.labels_N[rows], minlength=10) / len(rows)
 
 
-def folds_of(images, settings):
+def split_into_folds(images, settings):
     """The four folds, and the rows that each holds out: every image is in one of them."""
     folds = [split_for_trial(images, settings, fold=fold) for fold in range(4)]
     held_out = [fold.splits["validation"].tolist() for fold in folds]
@@ -116,7 +116,7 @@ def folds_of(images, settings):
 
 def test_folds_are_disjoint_stratified_and_follow_from_the_split_seed(images):
     settings = ClassifierSettings(dataset="tiny", folds=4, fold_epochs=1)
-    folds, held_out = folds_of(images, settings)
+    folds, held_out = split_into_folds(images, settings)
     for fold, rows in zip(folds, held_out, strict=True):
         assert fold.searched_N.tolist() == images.searched_N.tolist()
         assert fold.splits["test"] is images.splits["test"]

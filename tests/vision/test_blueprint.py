@@ -18,19 +18,19 @@ PLAN = {
 }
 
 
-def settings_of(name):
+def build_settings(name):
     extra = {"width": 4} if "width" in MODELS[name].defaults else {}
     return ClassifierSettings(model=name, dataset="cifar10", **extra)
 
 
-def built(settings):
+def build_model(settings):
     return build_blueprint(settings).initialize_model()
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_build_rebuilds_every_model_from_its_weights(name):
     data = replace(DATASETS["cifar10"], image_size=max(32, MODELS[name].smallest))
-    plan = build_blueprint(settings_of(name), data)
+    plan = build_blueprint(build_settings(name), data)
     assert plan.settings.keys() == MODELS[name].defaults.keys()
     original = plan.initialize_model().eval()
     before = torch.random.get_rng_state()

@@ -13,7 +13,7 @@ DTYPES = (
 )
 
 
-def buffers_of(rank):
+def build_buffers(rank):
     """Each holds ones on rank 0, and zeros on rank 1."""
     buffer = torch.full((4, 6), 1.0 - rank)
     return {
@@ -28,7 +28,7 @@ def buffers_of(rank):
     }
 
 
-def model_with(buffers):
+def build_model(buffers):
     model = nn.Linear(1, 1)
     for name, buffer in buffers.items():
         model.register_buffer(name, buffer)
@@ -36,9 +36,9 @@ def model_with(buffers):
 
 
 def shared_buffers(rank):
-    buffers = buffers_of(rank)
+    buffers = build_buffers(rank)
     beside = torch.full((4, 4), 1.0 - rank)
-    model = model_with({**buffers, "part": beside[:, ::2]})
+    model = build_model({**buffers, "part": beside[:, ::2]})
     Ranks(rank, 2, CPU).broadcast(model.buffers())
     assert all(buffer is dict(model.named_buffers())[name] for name, buffer in buffers.items())
     return {**{name: tensor.clone() for name, tensor in buffers.items()}, "beside": beside}
@@ -46,7 +46,7 @@ def shared_buffers(rank):
 
 def wrapped_with_buffers(rank):
     """What trains begins with rank 0's tensors."""
-    model = model_with(buffers_of(rank))
+    model = build_model(build_buffers(rank))
     model.register_buffer("unsaved", torch.full((1,), 1.0 - rank), persistent=False)
     nn.init.constant_(model.weight, 1.0 - rank)
     Ranks(rank, 2, CPU).wrap_module(model, model, may_skip=False)(torch.ones(1, 1)).sum().backward()
@@ -77,7 +77,7 @@ def results(group):
 
 def test_broadcast_gives_all_ranks_the_tensors_of_rank_0(results):
     first, second = (result["shared_buffers"] for result in results)
-    for name, buffer in buffers_of(0).items():
+    for name, buffer in build_buffers(0).items():
         for result in (first, second):
             assert torch.equal(result[name].reshape(-1), buffer.reshape(-1)), name
     assert second["beside"].tolist() == [[1.0, 0.0] * 2] * 4

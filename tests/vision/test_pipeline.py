@@ -59,7 +59,7 @@ EXACT = {
 OPTIMIZERS = ("adamw", "muon")  # the latter trains some parameters by SGD
 
 
-def reports_and_state(learner, steps):
+def run_steps(learner, steps):
     reports = [learner.step() for _ in range(steps)]
     return {"reports": reports, "state": learner.state_dict(), "test": learner.test()}
 
@@ -70,18 +70,18 @@ def split(rank, **config):
 
 def alone(optimizer, steps):
     learner = ImageClassifier({"optimizer": optimizer}, EXACT)
-    return learner, reports_and_state(learner, steps)
+    return learner, run_steps(learner, steps)
 
 
 def case(rank, optimizer):
     from_start = split(rank, optimizer=optimizer)
-    first = reports_and_state(from_start, 1)
+    first = run_steps(from_start, 1)
     taken_over = split(rank, optimizer=optimizer)
     taken_over.load_state_dict(alone(optimizer, 1)[1]["state"])
     return {
         "first": first,
         "second": from_start.step(),
-        "taken over": reports_and_state(taken_over, 1),
+        "taken over": run_steps(taken_over, 1),
         "own": sum(tensor.numel() for tensor in from_start._part.list_tensors()),
     }
 
@@ -92,11 +92,11 @@ def results(group):
     return group.run(cases)
 
 
-def assert_close(state, expected):
+def compare_states(state, expected):
     assert state.keys() == expected.keys()
     for key, value in expected.items():
         if isinstance(value, dict):
-            assert_close(state[key], value)
+            compare_states(state[key], value)
         elif isinstance(value, torch.Tensor):
             torch.testing.assert_close(state[key], value, rtol=1e-10, atol=1e-12)
 
@@ -111,7 +111,7 @@ def test_split_and_whole_trials_continue_from_either_state(results, optimizer):
         whole = ImageClassifier({"optimizer": optimizer}, EXACT)
         whole.load_state_dict(got["first"]["state"])
         assert quick(whole.step()) == pytest.approx(second, rel=1e-11)
-        assert_close(got["taken over"]["state"]["model"], learner.state_dict()["model"])
+        compare_states(got["taken over"]["state"]["model"], learner.state_dict()["model"])
 
 
 def test_each_stage_trains_its_part_in_micro_batches(results):

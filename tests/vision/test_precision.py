@@ -88,7 +88,7 @@ def test_overflowing_gradients_skip_the_step(runs_on):
     assert all(map(torch.equal, before, learner.model.parameters()))
 
 
-def dtypes_of_a_test(learner):
+def record_dtypes(learner):
     computed = set()
     hook = learner.model.head.register_forward_hook(lambda m, i, out: computed.add(out.dtype))
     learner.test()
@@ -103,12 +103,12 @@ def test_test_of_a_state_uses_the_precision_of_its_training(runs_on):
     plain_state = plain.state_dict()
     half_state = half.state_dict()
     half.load_state_dict(plain_state)
-    assert dtypes_of_a_test(half) == {torch.float32}
+    assert record_dtypes(half) == {torch.float32}
     plain.load_state_dict(half_state)
-    assert dtypes_of_a_test(plain) == {torch.bfloat16}
+    assert record_dtypes(plain) == {torch.bfloat16}
     assert plain.state_dict()["precision"] == "bf16"
     plain.step()
-    assert dtypes_of_a_test(plain) == {torch.float32}
+    assert record_dtypes(plain) == {torch.float32}
     runs_on(NONE)
     plain.load_state_dict(half_state)
-    assert dtypes_of_a_test(plain) == {torch.float32}
+    assert record_dtypes(plain) == {torch.float32}

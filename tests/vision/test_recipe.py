@@ -7,7 +7,7 @@ import pytest
 import real_ranks
 import tiny_images
 import torch
-from real_ranks import assert_equal, trained
+from real_ranks import compare_results, trained
 from test_image_classifier import AUGMENTED, ClassifierContract, quick
 
 from tuner.testing.contracts import is_equal
@@ -94,19 +94,19 @@ CHANGES += [("optimizer", name) for name in ("adamw", "sgdw")]
 CHANGES += [("lr_schedule", name) for name in ("constant", "one_cycle", "step")]
 
 
-def two_reports(**setting):
+def report_twice(**setting):
     learner = ImageClassifier(setting, {**TINY, "weight_decay": 0.1})
     return [quick(learner.step()) for _ in range(2)]
 
 
 @cache
-def plain_reports():
-    return two_reports()
+def report_twice_plainly():
+    return report_twice()
 
 
 @pytest.mark.parametrize(("piece", "value"), CHANGES)
 def test_each_setting_changes_the_result(piece, value):
-    assert two_reports(**{piece: value}) != plain_reports()
+    assert report_twice(**{piece: value}) != report_twice_plainly()
 
 
 def test_compile_gives_the_same_training(monkeypatch):
@@ -191,7 +191,7 @@ def test_ranks_equal_one_process(ranks, recipe):
     expected = trained(ImageClassifier(RECIPES[recipe], EXACT))
     for rank in ranks:
         for spread_name in SPREAD:
-            assert_equal(rank[f"{recipe} {spread_name}"], expected, metrics=ALL_METRICS)
+            compare_results(rank[f"{recipe} {spread_name}"], expected, metrics=ALL_METRICS)
 
 
 @pytest.mark.parametrize(

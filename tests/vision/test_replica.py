@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 import tiny_images
 import torch
-from real_ranks import assert_equal, trained
+from real_ranks import compare_results, trained
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 
@@ -18,7 +18,7 @@ from tuner.vision.image_classifier import ImageClassifier
 EXACT = {**tiny_images.EXACT, "epochs": 2}
 
 
-def short_of_memory(learner, most, failures, layer=None):
+def raise_out_of_memory(learner, most, failures, layer=None):
     """Make `learner` run out of memory, in `layer`, in any pass over more than `most` images."""
 
     def refuse(module, inputs):
@@ -33,14 +33,14 @@ def out_of_memory_on_rank_1(rank):
     learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
     failures = []
     if rank == 1:
-        short_of_memory(learner, 3, failures)
+        raise_out_of_memory(learner, 3, failures)
     return {**trained(learner), "failures": failures}
 
 
 def nothing_fits_on_rank_1(rank):
     learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
     if rank == 1:
-        short_of_memory(learner, 0, [])
+        raise_out_of_memory(learner, 0, [])
     try:
         learner.step()
     except torch.OutOfMemoryError as error:
@@ -104,7 +104,7 @@ def test_all_ranks_use_the_smallest_micro_batch(results, alone):
     assert second["failures"] == [8, 4]
     for result in (first, second):
         assert [report["micro_batch_size"] for report in result["reports"]] == [2, 2]
-        assert_equal(result, alone)
+        compare_results(result, alone)
 
 
 def test_all_ranks_end_if_one_is_out_of_memory(results):
@@ -116,17 +116,17 @@ def test_all_ranks_end_if_one_is_out_of_memory(results):
 def test_folds_on_two_ranks_equal_one_process(results):
     alone = in_folds(0, world_size=1)
     for result in results:
-        assert_equal(result["in_folds"], alone)
+        compare_results(result["in_folds"], alone)
 
 
 def test_overlapping_exchange_equals_one_process(results, alone):
     for result in results:
         # Before the first of 6 steps, and again once the optimizer has its state
         assert result["overlapping"]["agreed"] == [3, 3]
-        assert_equal(result["overlapping"], alone)
+        compare_results(result["overlapping"], alone)
 
 
 def test_compiled_network_has_one_shape_and_equals_one_process(results, alone):
     for result in results:
         assert result["compiled"]["shapes"] == [{8}]
-        assert_equal(result["compiled"], alone)
+        compare_results(result["compiled"], alone)

@@ -6,8 +6,8 @@ import norms_over_ranks
 import pytest
 import tiny_images
 import torch
-from real_ranks import assert_equal, trained
-from test_replica import short_of_memory
+from real_ranks import compare_results, trained
+from test_replica import raise_out_of_memory
 from torch import nn
 
 from tuner.testing.contracts import is_equal
@@ -39,7 +39,7 @@ def out_of_memory_on_rank_1(rank):
         failures = []
         if rank == 1:
             # In the second layer of norms: the other rank is then within its forward pass
-            short_of_memory(made, 3, failures, list_shared_norms(made.model)[1])
+            raise_out_of_memory(made, 3, failures, list_shared_norms(made.model)[1])
         return {**trained(made), "failures": failures}
 
 
@@ -52,7 +52,7 @@ def results(group):
 def test_shared_norms_of_two_ranks_equal_one_process(results):
     alone = trained(learner())
     for result in results:
-        assert_equal(result["as_one"], alone, rel=1e-9, most=1e-9)
+        compare_results(result["as_one"], alone, rel=1e-9, most=1e-9)
 
 
 def test_out_of_memory_within_a_norm_is_agreed_among_ranks(results):
