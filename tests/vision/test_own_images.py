@@ -225,7 +225,7 @@ def render_yaml(values):
 
 def show_default(snapshot, assignment):
     """Compare what the default experiment of the photos trains and searches."""
-    values = resolve_spec("folder:my photos", [assignment])[0].dump_values()
+    values = resolve_spec("folder:my photos", [assignment])[0].model_dump(mode="json")
     parts = ("training", "search", "scheduler", "num_samples", "time_budget_s", "refit")
     snapshot(render_yaml({name: values[name] for name in parts}))
 
