@@ -52,7 +52,7 @@ LIMITS = {  # what there was on 2026-11-29, and a little more; expressions a lin
     "tests: statements": 29_090,
     "tests: expressions a line": 4.84,
     "tests: parallel assignments": 0.5,
-    "tests: without a verb first, %": 30.2,
+    "tests: without a verb first, %": 29.6,
     "tests: with a preposition last, %": 2.8,
     "benchmarks: expressions": 21_950,
     "benchmarks: statements": 3_610,
