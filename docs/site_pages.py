@@ -16,12 +16,13 @@ PAGES = {  # path on the site -> path in the repository
     "index.md": "README.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "CHANGELOG.md": "CHANGELOG.md",
+    "examples/README.md": "examples/README.md",
     **{
         f"benchmarks/{page.name}": f"benchmarks/{page.name}"
         for page in ROOT.glob("benchmarks/*.md")
     },
 }
-LINKED = ("cluster/*", "experiments/*.py")  # files that pages link
+LINKED = ("cluster/*", "examples/*.py", "experiments/*.py")  # files that pages link
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

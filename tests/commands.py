@@ -42,11 +42,16 @@ def refusal(*arguments, kind=UsageError):
     return str(error)
 
 
-def tuner(*arguments, **options):
+def start(*arguments, by=subprocess.Popen, **options):
     """A real process of the command line."""
     command = [sys.executable, "-m", "tuner", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, **options)
+    return by(command, env=environment, **options)
+
+
+def tuner(*arguments, **options):
+    """A real process of the command line, when it has ended."""
+    return start(*arguments, by=subprocess.run, capture_output=True, text=True, **options)
 
 
 def text_of(path, spec):

@@ -174,6 +174,15 @@ def install(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def working_dir(tmp_path, monkeypatch, import_path):
+    """A working directory whose storage, data and import path are the test's alone."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+    return tmp_path
+
+
+@pytest.fixture
 def uninstall():
     """A function that makes packages seem not to be installed, in this process."""
     before = dict(sys.modules)

@@ -1,13 +1,21 @@
-"""A page of the documentation, as the tests that hold it read and run it."""
+"""A page of the documentation, or an example, as the tests that hold it read and run it."""
 
+import ast
+import os
 import re
 import shlex
+import subprocess
+import sys
+from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 
 import commands
+import pytest
 from click.testing import Result
 
 ROOT = Path(__file__).parents[1]
+LIMIT_S = 600
 IN_ONE_PROCESS = "--max-concurrent 1"  # a process takes longer to start than to train so little
 
 
@@ -15,6 +23,12 @@ def with_options(line: str, options: str) -> str:
     """A command with further options if it runs a search."""
     command, mark, comment = line.partition("  #")
     return f"{command} {options}{mark}{comment}" if line.startswith("tuner run ") else line
+
+
+def find_shape(output: str) -> list[str]:
+    """The lines of an output with # for each number or duration, each of equal neighbours once."""
+    lines = re.sub(r"(\d+m )?\d[\d.e+-]*", "#", output).splitlines()
+    return [line for line, _ in groupby(" ".join(line.split()) for line in lines) if line]
 
 
 class Page:
@@ -66,3 +80,38 @@ class Page:
         assert not done.exception, f"{line}\n{done.output}"
         assert not done.return_value, f"{line}\n{done.output}"
         return done
+
+
+class Example:
+    """A file of examples/: its commands, each with the output that its docstring records."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.stem
+        self.text = path.read_text()
+        docstring = ast.get_docstring(ast.parse(self.text)) or ""
+        _, *sessions = re.split(r"(?m)^    \$ ", docstring)
+        self.sessions = [session.partition("\n")[::2] for session in sessions]
+
+    def skip_without_packages(self) -> None:
+        for package in re.findall(r"(?m)^(?:import|from) (\w+)", self.text):
+            if find_spec(package) is None:
+                pytest.skip(f"{self.name} needs {package}: install the extra `examples`")
+
+
+EXAMPLES = [Example(path) for path in sorted((ROOT / "examples").glob("*.py"))]
+
+
+def run_in_shell(command: str, folder: Path) -> str:
+    """What a command prints in a folder, with `tuner` on the PATH; it may not fail."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment.pop("TUNER_STORAGE", None)
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout

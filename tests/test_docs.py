@@ -50,18 +50,18 @@ from tuner.vision.sources._images import LARGEST_SIZE, SHARE
 from tuner.vision.sources.folder import SUFFIXES
 
 NAMES = (
-    *(
-        "advice",
-        "control",
-        "data",
-        "experiments",
-        "models",
-        "moving",
-        "notify",
-        "queue",
-        "security",
-    ),
-    *("serve", "training", "troubleshooting"),
+    "advice",
+    "control",
+    "data",
+    "experiments",
+    "models",
+    "moving",
+    "notify",
+    "queue",
+    "security",
+    "serve",
+    "training",
+    "troubleshooting",
 )
 PAGES = {name: Page(f"docs/{name}.md") for name in NAMES}
 WORDS = {name: " ".join(page.text.split()) for name, page in PAGES.items()}

@@ -26,14 +26,11 @@ def run_tests(folder):
 
 
 @pytest.fixture
-def shown_files(tmp_path, monkeypatch, import_path, install):
+def shown_files(working_dir, install):
     """A working directory with the files that the page shows, whose package is installed."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
-    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
-    PAGE.write_files(tmp_path)
+    PAGE.write_files(working_dir)
     install_shown(PAGE, install)
-    return tmp_path
+    return working_dir
 
 
 def test_commands_show_what_they_name(shown_files):

@@ -7,7 +7,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = [*sorted(ROOT.glob("docs/*.md")), ROOT / "docs/llms.txt"]
-PAGES = [*sorted(ROOT.glob("*.md")), *DOCS, *ROOT.glob("benchmarks/*.md")]
+PAGES = [*sorted(ROOT.glob("*.md")), *DOCS]
+PAGES += [ROOT / "examples/README.md", *ROOT.glob("benchmarks/*.md")]
 
 
 def headings(page):

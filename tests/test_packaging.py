@@ -23,7 +23,7 @@ def wheel(tmp_path_factory):
     """The wheel of a copy of the source, for a build leaves files in its folder."""
     source = tmp_path_factory.mktemp("source")
     ignored = shutil.ignore_patterns("__pycache__")
-    for folder in FOLDERS:
+    for folder in (*FOLDERS, "examples"):
         shutil.copytree(ROOT / folder, source / folder, ignore=ignored)
     for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source)

@@ -4,15 +4,14 @@ Screenshots go to build/screenshots.
 """
 
 import json
-import os
 import re
 import subprocess
-import sys
 from contextlib import contextmanager
 from urllib.parse import quote
 
 import pytest
 from chromium import chromium
+from commands import start
 from PIL import Image
 from served import Served
 from stories import search
@@ -109,13 +108,8 @@ def photos(storage):
 @contextmanager
 def serving(storage):
     """The URL of a server of a storage."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tuner", "serve", "--port", "0", "--storage", storage],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    command = ("serve", "--port", 0, "--storage", storage)
+    process = start(*command, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     yield process.stdout.readline().strip()
     process.terminate()
     process.communicate(timeout=60)

@@ -1,21 +1,13 @@
 """The command line as integration tests drive it, in this process or in one of its own."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
-from click.testing import CliRunner
-
-from tuner.cli import main as cli
-
-HERE = Path(__file__).parent
+import commands
 
 
 def call(*arguments):
     """What a command gives in this process: `return_value` is its exit code."""
-    done = CliRunner().invoke(cli.cli, list(map(str, arguments)), standalone_mode=False)
+    done = commands.call(*arguments)
     if done.exception is not None:
         raise done.exception
     return done
@@ -27,11 +19,5 @@ def shown(*arguments):
 
 
 def start(*arguments, cwd, **options):
-    """The command as a process that leads a group, as a shell starts it, with our trainables."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tuner", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
-        cwd=cwd,
-        start_new_session=True,
-        **options,
-    )
+    """The command as a process that leads a group, as a shell starts it."""
+    return commands.start(*arguments, cwd=cwd, start_new_session=True, **options)

@@ -3,19 +3,18 @@
 import asyncio
 import errno
 import json
-import os
 import re
 import signal
 import socket
 import ssl
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from contextlib import suppress
 
 import pytest
 import uvicorn
+from commands import start
 from jsonschema import Draft202012Validator
 from served import HOST, Served
 from sockets import listening, outside
@@ -180,13 +179,8 @@ def started(tmp_path, *arguments):
     """A server of one experiment, and the URL that it prints."""
     if not (tmp_path / "digits").exists():
         ended(tmp_path / "digits", [0.5])
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tuner", "serve", "--port", "0", "--storage", tmp_path, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    command = ("serve", "--port", 0, "--storage", tmp_path, *arguments)
+    process = start(*command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return process, process.stdout.readline().strip()
 
 
