@@ -15,7 +15,6 @@ import time
 import urllib.request
 from pathlib import Path
 
-import photos
 import pytest
 from pages import IN_ONE_PROCESS, ROOT, Page, find_shape, with_options
 
@@ -32,11 +31,22 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("newcomer")
     (folder / ".venv").symlink_to(sys.prefix, target_is_directory=True)
     for name in ("photos", "new_photos"):
-        photos.write(folder / name, each=60, classes=("cats", "dogs", "owls"))
+        write_photos(folder / name)
     unnamed = {*PAGE.blocks("(?:python|yaml)")} - {*PAGE.files.values()}
     assert not unnamed, "a block of code says what file it is"
     PAGE.write_files(folder)
     return folder
+
+
+def write_photos(folder):
+    """60 small JPEGs in a sub-folder for each of three classes, which differ in their colour."""
+    from PIL import Image
+
+    for number, name in enumerate(("cats", "dogs", "owls")):
+        (folder / name).mkdir(parents=True)
+        for seed in range(60):
+            colour = [(seed * 3 + 80 * (channel == number)) % 256 for channel in range(3)]
+            Image.new("RGB", (40, 32), tuple(colour)).save(folder / name / f"{seed}.jpg")
 
 
 class Shell:
