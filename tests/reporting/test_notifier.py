@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from synthetic import Writer, make_folder
 from webhook import Server
 
 from tuner.errors import UsageError
@@ -89,13 +90,12 @@ def test_notifier_limits_rate_of_new_bests(server, tmp_path):
 
 def test_notifier_after_resume_ignores_earlier_best_and_failure(server, tmp_path):
     search = Searched(tmp_path, server.url)
-    for event, fields in (
-        (TRIAL_STARTED, {"config": {"lr": 0.5}}),
-        (RESULT, {"epoch": 1, "metrics": {"val_loss": 0.1}}),
-        (TRIAL_ENDED, {"status": "failed", "error": ERROR}),
-        (TRIAL_STARTED, {"config": {"lr": 0.5}}),
-    ):  # as a resume restores them: observers do not see them
-        search.history.apply({"event": event, "time": 1.0, "trial_id": "00000", **fields})
+    earlier = Writer(make_folder(tmp_path / "digits"))
+    earlier.trial(0, [{"val_loss": 0.1}], error=("exception", "ValueError: no"))
+    earlier.trial(0, end=None)
+    earlier.kill()
+    for event in earlier.events:  # as a resume restores them: observers do not see them
+        search.history.apply(event)
     search.start("00001")
     search.report("00001", 1, 0.2)
     search.event(EXPERIMENT_ENDED, status="interrupted")

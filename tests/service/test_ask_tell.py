@@ -150,11 +150,20 @@ def posted(url, body):
     return answer.status_code, answer.headers.get("retry-after"), answer.json()
 
 
-@pytest.mark.parametrize("verb", ["report", "complete"])
-def test_request_during_close_can_be_repeated(url, tmp_path, monkeypatch, verb):
-    trial = f"{url}/trials/{posted(f'{url}/suggest', {})[2]['trial']['trial_id']}"
-    report = {"epoch": 1, "metrics": {"val_loss": 0.5}}
-    body, done = {"report": (report, (False, "running")), "complete": ({}, (True, "failed"))}[verb]
+@pytest.mark.parametrize(
+    ("verb", "body", "state"),
+    [
+        (
+            "report",
+            {"epoch": 1, "metrics": {"val_loss": 0.5}},
+            {"should_stop": False, "status": "running"},
+        ),
+        ("complete", {}, {"should_stop": True, "status": "failed"}),
+    ],
+)
+def test_request_during_close_can_be_repeated(url, tmp_path, monkeypatch, verb, body, state):
+    trial_id = posted(f"{url}/suggest", {})[2]["trial"]["trial_id"]
+    request = f"{url}/trials/{trial_id}/{verb}"
     arrived = threading.Event()
     is_closed = threading.Event()
     call = getattr(AskTell, verb)
@@ -164,19 +173,21 @@ def test_request_during_close_can_be_repeated(url, tmp_path, monkeypatch, verb):
         is_closed.wait(60)
         return call(self, *arguments, **options)
 
+    def list_results():
+        return [event for event in read(tmp_path / "far") if event["event"] == "result"]
+
     with monkeypatch.context() as slow, ThreadPoolExecutor() as workers:
         slow.setattr(AskTell, verb, late)
-        answer = workers.submit(posted, f"{trial}/{verb}", body)
+        answer = workers.submit(posted, request, body)
         assert arrived.wait(60)
         post(url, "close", {})
         is_closed.set()
         closed = {"error": "far is closed: ask again once it is opened"}
         assert answer.result() == (503, "2", closed)
-    assert [e for e in read(tmp_path / "far") if e["event"] == "result"] == []
-    status, _, state = posted(f"{trial}/{verb}", body)
-    assert (status, state) == (200, dict(zip(("should_stop", "status"), done, strict=True)))
-    results = [e for e in read(tmp_path / "far") if e["event"] == "result"]
-    assert len(results) == (verb == "report")
+    assert list_results() == []
+    status, _, answered = posted(request, body)
+    assert (status, answered) == (200, state)
+    assert len(list_results()) == (verb == "report")
 
 
 def test_suggestions_that_wait_at_the_end_of_the_server_record_nothing(tmp_path, monkeypatch):
