@@ -14,7 +14,7 @@ from commands import call
 from synthetic import Clock, read_document
 
 from tuner.errors import JournalError, NameTakenError, NoUsableTrialError, SpecError, UsageError
-from tuner.experiment.control import build_control, send_request
+from tuner.experiment.control import build_control, read_current_document, send_request
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.reading import read, read_last_event
@@ -463,3 +463,14 @@ def test_searches_that_train_here_refuse_trials_elsewhere(snapshot, spec, tmp_pa
     create(_prepare_elsewhere(spec))
     with snapshot.raises(UsageError):
         resume_experiment(spec.folder)
+
+
+def test_a_control_journaled_after_a_resume_was_prepared_is_not_lost(steered, tmp_path):
+    folder = tmp_path / "moved"
+    shutil.copytree(steered.spec.folder, folder)
+    late = AskTell(folder, add_samples=1)
+    steered.ask(build_control("num-samples", 9))
+    shutil.copy(steered.spec.folder / "journal.jsonl", folder)
+    with late:
+        pass
+    assert read_current_document(ExperimentFolder(folder))["spec"]["num_samples"] == 9

@@ -74,12 +74,13 @@ class AskTell:
     ) -> None:
         self._more = Extension(add_samples, time_budget_s)
         self._is_new = isinstance(experiment, ExperimentSpec | Plan)
+        self._extended: dict[str, Any] | None = None  # the experiment.json of what is resumed
         if isinstance(experiment, Plan):
             self._plan = experiment
         elif isinstance(experiment, ExperimentSpec):
             self._plan = _prepare_elsewhere(experiment)
         else:
-            self._plan = _prepare_resume(ExperimentFolder(experiment), self._more)
+            self._plan, self._extended = _prepare_resume(ExperimentFolder(experiment), self._more)
         self.is_over = self._is_closed = False
         self._clock = clock
         self._lock = threading.RLock()
@@ -294,11 +295,8 @@ class AskTell:
                 tracker = Tracker(name, spec, history)
                 held.callback(tracker.close)
                 driver.observers.append(tracker)
-            document = read_current_document(folder)
-            extended = self._more.apply(document, folder)
-            if extended != document:
-                written = {**extended, "spec": spec.model_dump(mode="json")}
-                folder.write(EXPERIMENT, written)
+            if self._extended is not None:
+                folder.write(EXPERIMENT, self._extended)
             driver.record_search_start(resumed=not self._is_new)
         self._driver = driver
         self._trials = _Trials(driver)
@@ -316,17 +314,26 @@ def _prepare_elsewhere(spec: ExperimentSpec) -> Plan:
     return prepare(spec)
 
 
-def _prepare_resume(folder: ExperimentFolder, more: Extension) -> Plan:
-    """The plan of the extended experiment in `folder`. Raises UsageError or SpecError."""
+def _prepare_resume(
+    folder: ExperimentFolder, more: Extension
+) -> tuple[Plan, dict[str, Any] | None]:
+    """(the plan of the experiment in `folder`, its experiment.json, or None if that stays).
+
+    Both know the same controls. One that is journaled later stays in the journal. Raises UsageError
+    or SpecError.
+    """
     folder.refresh()
     raw = folder.read_document()["spec"]
     if raw.get("trainable") != ELSEWHERE:
         raise errors.UsageError(
             f"the trials of {folder.name} do not run elsewhere: it trains {raw.get('trainable')}"
         )
-    raw = more.apply(read_current_document(folder), folder)["spec"]
+    document = read_current_document(folder)
+    extended = more.apply(document, folder)
     moved = {"name": folder.name, "storage": folder.storage}
-    return prepare({**raw, **moved}, source=folder.locate(EXPERIMENT), recorded=True)
+    plan = prepare({**extended["spec"], **moved}, source=folder.locate(EXPERIMENT), recorded=True)
+    written = {**extended, "spec": plan.spec.model_dump(mode="json")}
+    return plan, written if extended != document else None
 
 
 @dataclass(slots=True)
