@@ -36,7 +36,7 @@ def test_host_copy_saves_like_the_state():
     model.first(torch.ones(2, 99)).sum().backward()
     optimizer.step()
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
-    state |= {"parameter": model.second.bias, "pair": (1, "x"), "none": None}
+    state |= {"parameter": torch.nn.Parameter(torch.ones(2)), "pair": (1, "x"), "none": None}
     before = save_to_bytes(state)
     copy = copy_to_host(state)
     with torch.no_grad():
