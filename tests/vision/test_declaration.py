@@ -59,7 +59,7 @@ def test_settings_faults_name_the_key_of_the_space(snapshot):
     for space, fields in SPACES:
         spec = build_spec({"search": {"space": space}, "num_samples": 1, **fields})
         faults = map(str, find_settings_faults(spec))
-        varying = {r"\d\.\d{9,}": "DRAWN", "available: batch_size.*": "available: ALL"}
+        varying = {r"\d+\.\d{9,}": "DRAWN", "available: batch_size.*": "available: ALL"}
         snapshot("\n".join([f"{space} {fields}", *faults]), varying)
 
 
