@@ -103,12 +103,13 @@ class Story:
             counted = self.counted(trial.reports)
             if trial.status != "failed" and counted:
                 worth, epoch, loss = self.named(counted)
-                found.append((round(worth, 12), number, epoch, self.sign * loss))
+                other = trial.reports[epoch - 1]["ms"] if self.others else 0
+                found.append((round(worth, 12), other, number, epoch, self.sign * loss))
         found.sort()
         if found and self.has_default and self.choose == "estimate":
             leader = found[0][0]
-            found.sort(key=lambda each: each[1] != 0 or not self.is_close(each[0], leader))
-        return [(number, epoch, value) for _, number, epoch, value in found]
+            found.sort(key=lambda each: each[2] != 0 or not self.is_close(each[0], leader))
+        return [(number, epoch, value) for *_, number, epoch, value in found]
 
     def is_close(self, default, leader):
         """Whether the default's worth is in Wilson's interval of half a standard error."""

@@ -7,6 +7,7 @@ from synthetic import OWNER, START, Clock
 
 from tuner.experiment.estimate import Curve, build_curve
 from tuner.experiment.history import History, fold
+from tuner.experiment.results.selection import sort_best_first
 from tuner.experiment.trials import Best, TrialError
 from tuner.spec.sections import Objective
 
@@ -131,12 +132,14 @@ def test_report_or_end_says_that_a_trial_is_done():
     assert [trial.done for trial in trials] == [True, False, True]
 
 
+ONE_OR_TWO = st.integers(1, 2)
 STORIES = st.lists(
     st.one_of(
         st.just(BEGIN),
         st.just(RESUME),
         st.builds(start, st.integers(1, 5)),
         st.builds(report, st.integers(1, 5), st.integers(1, 9), acc=st.integers(0, 4)),
+        st.builds(report, st.integers(1, 5), st.integers(1, 9), acc=ONE_OR_TWO, ms=ONE_OR_TWO),
         st.builds(report, st.integers(1, 5), st.integers(1, 9)),
         st.builds(end, st.integers(1, 5), st.sampled_from(["completed", "stopped", "interrupted"])),
         st.builds(end, st.integers(1, 5), st.just("failed"), error=st.just(OOM)),
@@ -211,6 +214,21 @@ def test_best_is_the_best_trial_by_the_reports_that_count(objective, stories):
     for trial in history.trials.values():
         beyond = bool(objective.limits and trial.list_values("acc")) and trial.best is None
         assert trial.is_beyond(objective) == beyond
+
+
+@pytest.mark.parametrize("choose", ["estimate", "best_epoch"])
+@pytest.mark.parametrize("others", [(), ({"metric": "ms"},)])
+@given(stories=STORIES)
+def test_leader_is_the_first_of_the_ranking_after_each_event(choose, others, stories):
+    objective = Objective(metric="acc", mode="max", others=others, choose=choose)
+    history = History(objective, metrics=["acc", "ms"])
+    for event in events(*stories):
+        history.apply(event)
+        usable = [t for t in history.trials.values() if t.status != "failed" and t.best]
+        ranked = sort_best_first([(trial.best.estimate, trial) for trial in usable], objective)
+        assert (history.leader and history.leader.trial_id) == (
+            ranked[0][1].trial_id if ranked else None
+        )
 
 
 @given(reports=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 20)), min_size=1))

@@ -343,8 +343,8 @@ class History:
         if trial.best is None or trial.status == FAILED:
             return
         was = self.leader
-        if was and was.trial_id == trial.trial_id and self._is_better(was, trial.best):
-            self._find_best_of_all()  # by its latest report it is worth less
+        if was and was.trial_id == trial.trial_id and self._may_be_beaten(trial.best, was):
+            self._find_best_of_all()
         else:
             self.leader = self._choose_better(was, trial.best)
 
@@ -368,8 +368,19 @@ class History:
             trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
 
     def _is_better(self, new: Best, old: Best) -> bool:
-        """`Objective.is_better` of estimates, without asking it for its sign a million times."""
-        return self._sign * new.estimate < self._sign * old.estimate
+        """The order of `Results.ranked`, without asking the objective a million times."""
+        if new.estimate != old.estimate or self._objective is None:
+            return self._sign * new.estimate < self._sign * old.estimate
+        objective = self._objective
+        ties = [self.trials[best.trial_id].break_tie(objective) for best in (new, old)]
+        return ties[0] < ties[1]
+
+    def _may_be_beaten(self, now: Best, was: Best) -> bool:
+        """Whether the leader is worth less by its latest report, or has other goals' values now."""
+        has_moved = (
+            self._objective is not None and self._objective.others and now.epoch != was.epoch
+        )
+        return bool(has_moved) or self._is_better(was, now)
 
     def _choose_better(self, old: Best | None, new: Best) -> Best:
         """The better one; of one trial the newer one."""

@@ -176,6 +176,21 @@ class TrialRecord:
         """The report of `epoch`, if there is one."""
         return next((report for report in self.results if report.epoch == epoch), None)
 
+    def break_tie(self, objective: Objective) -> tuple[float, ...]:
+        """The order of trials that are worth the same: the other goals at the best epoch, the id.
+
+        So the best trial is one that no other is as good as in every goal.
+        """
+        if not objective.others:
+            return (int(self.trial_id),)
+        report = self.find_report(self.best.epoch) if self.best else None
+        metrics = report.metrics if report else {}
+        losses = [
+            goal.compute_loss(metrics[goal.metric]) if goal.metric in metrics else inf
+            for goal in objective.others
+        ]
+        return (*losses, int(self.trial_id))
+
 
 def normalize_error(error: TrialError) -> TrialError:
     """The failure without its numbers; of `oom` the amount alone.

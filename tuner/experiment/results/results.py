@@ -209,9 +209,10 @@ class Results(Described):
     def get_best_trial(
         self, metric: str | None = None, mode: str | None = None, scope: str = "best"
     ) -> TrialRecord:
-        """The best usable trial: not failed, with a finite value; of equals the lower id.
+        """The best usable trial: not failed, with a finite value.
 
-        scope: of `selection.SCOPES`. Raises as `top`, and NoUsableTrialError if there is none.
+        Of equals it is the one whose other objectives are better, or that has the lower id. scope:
+        of `selection.SCOPES`. Raises as `top`, and NoUsableTrialError if there is none.
         """
         best = self.top(1, metric, mode, scope)
         if not best:

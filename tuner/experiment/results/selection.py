@@ -95,7 +95,7 @@ def find_best_checkpoint(trial: TrialRecord, objective: Objective) -> Checkpoint
 def rank_trials(
     trials: Iterable[TrialRecord], objective: Objective, *, scope: str = "best"
 ) -> list[tuple[float, TrialRecord]]:
-    """(score, trial) of usable trials, best first, then by id. Raises UsageError."""
+    """(score, trial) of usable trials, best first, then by their tie-break. Raises UsageError."""
     check("scope", scope, SCOPES)
     usable = [trial for trial in trials if trial.status != FAILED]
     scores = (
@@ -112,7 +112,7 @@ def sort_best_first(
 ) -> list[tuple[float, TrialRecord]]:
     """(score, trial) in the order of `rank_trials`."""
     sign = objective.sign
-    return sorted(scored, key=lambda pair: (sign * pair[0], int(pair[1].trial_id)))
+    return sorted(scored, key=lambda pair: (sign * pair[0], *pair[1].break_tie(objective)))
 
 
 def check(what: str, value: str, choices: Sequence[str]) -> None:
