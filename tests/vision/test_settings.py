@@ -186,7 +186,7 @@ SPLIT = [
     ({"norm": "group"}, 12),
     ({"norm": "group"}, 13),
     ({}, 2),
-    ({"model": "net", "dataset": "cifar10"}, 2),
+    ({"model": "net", "dataset": "cifar10"}, 12),
     ({"norm": "group", "freeze": "features", "compile": True}, 2),
     ({"norm": "group", "precision": "fp16"}, 2),
 ]
