@@ -44,6 +44,17 @@ def test_best_trial_is_compared_with_the_default_config(storage, best, is_better
     assert results.compute_accuracy(default).default is None
 
 
+def test_summary_says_why_a_trial_with_a_better_epoch_is_not_the_best(snapshot, storage):
+    objective = {"metric": "val_accuracy", "mode": "max", "choose": "estimate"}
+    make_folder(storage / "digits", objective=objective)
+    writer = Writer("results/digits")
+    writer.trial(1, [metrics(value) for value in [0.9] * 9])
+    writer.trial(2, [metrics(value) for value in [0.2] * 4 + [0.92] + [0.2] * 4])
+    writer.end()
+    assert writer.results.get_best_trial().trial_id == "00001"
+    snapshot(format_summary(writer.results))
+
+
 def test_summary_of_completed_search(snapshot, storage):
     make_folder(storage / "digits")
     writer = Writer("results/digits", clock=Clock(tick=5.0))

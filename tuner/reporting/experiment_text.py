@@ -208,7 +208,7 @@ def _format_best(results: Results, test: Mapping[str, Any]) -> list[str]:
     metrics = {name: best["metrics"][name] for name in names if name in best["metrics"]}
     return [
         f"Best trial {trial.trial_id}, epoch {best['epoch']} of {trial.last_epoch}, {trial.status}",
-        *_explain_default(results),
+        *_explain_choice(results),
         *format_model(
             metrics,
             trial.config,
@@ -219,16 +219,25 @@ def _format_best(results: Results, test: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _explain_default(results: Results) -> list[str]:
-    """Why the default config is the best one, where another trial validated better."""
+def _explain_choice(results: Results) -> list[str]:
+    """Why this trial is the best one, where another one validated better."""
     best = results.history.best
-    leader = results.history.leader
-    if best is None or leader is None or best.trial_id == leader.trial_id:
+    other = results.history.leader
+    if best is None or other is None:
         return []
-    value = f"{clean_text(results.metric)} {format_number(leader.value)}"
+    has_default = best.trial_id != other.trial_id
+    if not has_default:
+        bests = [trial.best for _, trial in results.ranked if trial.best]
+        other = min(bests, key=lambda each: results.objective.compute_loss(each.value))
+        if not results.objective.is_better(other.value, best.value):
+            return []
+    value = f"{clean_text(results.metric)} {format_number(other.value)}"
     text = (
-        f"It has the default config: trial {leader.trial_id} validated better, with {value}, but "
-        "by less than half a standard error."
+        f"It has the default config: trial {other.trial_id} validated better, with {value}, but by "
+        "less than half a standard error."
+        if has_default
+        else f"Trial {other.trial_id} validated better at its best epoch, with {value}, but worse "
+        "at the epochs around it."
     )
     return [f"  {line}" for line in wrap(text, _WIDTH - 2)]
 
