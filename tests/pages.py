@@ -25,8 +25,15 @@ def with_options(line: str, options: str) -> str:
     return f"{command} {options}{mark}{comment}" if line.startswith("tuner run ") else line
 
 
+_WHY = r"^  (Trial \d+ validated|It has the default config).*?\.\n"
+
+
 def find_shape(output: str) -> list[str]:
-    """The lines of an output with # for each number or duration, each of equal neighbours once."""
+    """The lines of an output with # for each number or duration, each of equal neighbours once.
+
+    Why the best trial is the best one is left out: it depends on which trials ASHA stops.
+    """
+    output = re.sub(_WHY, "", output, flags=re.M | re.S)
     lines = re.sub(r"(\d+m )?\d[\d.e+-]*", "#", output).splitlines()
     return [line for line, _ in groupby(" ".join(line.split()) for line in lines) if line]
 
