@@ -20,6 +20,9 @@ EXTRAS ?= dev
 # Processes that run tests; in make test, one of them runs all that starts Ray
 WORKERS ?= 2
 
+# Documents whose code has lines of 100, as their text has; all other code has lines of 88
+PAGES := *.md docs/*.md docs/*.ipynb examples/*.md benchmarks/*.md
+
 # Compiled modules are kept: else every process that a test starts compiles tuner anew
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -52,6 +55,7 @@ test: lint
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check --line-length 100 $(PAGES)
 	$(BIN)/python -m benchmarks.house --limits >/dev/null
 
 types: $(INSTALLED_DEV)
@@ -98,6 +102,7 @@ reference: $(INSTALLED)
 format: $(INSTALLED_DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/ruff format --line-length 100 $(PAGES)
 
 clean:
 	rm -rf $(VENV) build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

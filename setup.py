@@ -6,6 +6,11 @@ the one top-level name (tuner/shipped.py finds them in both places).
 
 from setuptools import find_namespace_packages, setup
 
-moved = {f"tuner.shipped.{folder}": folder for folder in ("experiments", "search_spaces")}
+moved = {
+    f"tuner.shipped.{folder}": folder for folder in ("experiments", "search_spaces")
+}
 
-setup(packages=[*find_namespace_packages(include=["tuner", "tuner.*"]), *moved], package_dir=moved)
+setup(
+    packages=[*find_namespace_packages(include=["tuner", "tuner.*"]), *moved],
+    package_dir=moved,
+)

@@ -129,7 +129,9 @@ class Task:
         """By how much the loss at the end is above the least one, without noise."""
         off_D = position(config) - self.best_D
         widths = Encoding(parse_space(SPACE)).columns[-1].centres_C - self.best_D[3]
-        least, off_D = (np.where(x > 0, x * self.steeper, x) ** 2 for x in (widths, off_D))
+        least, off_D = (
+            np.where(x > 0, x * self.steeper, x) ** 2 for x in (widths, off_D)
+        )
         return float(self.weight_D @ off_D - self.weight_D[3] * least.min())
 
     def curve(self, config, seed):
@@ -156,7 +158,9 @@ class Task:
         if self.overfits is not None:
             loss_E = loss_E + 1.5 * np.maximum(epoch_E / self.length - self.overfits, 0)
         if self.diverges and u_D[0] > self.diverges[0] and u_D[1] > self.diverges[1]:
-            loss_E = loss_E + np.where(epoch_E >= rng.integers(1, 3), rng.choice([np.nan, 1e3]), 0)
+            loss_E = loss_E + np.where(
+                epoch_E >= rng.integers(1, 3), rng.choice([np.nan, 1e3]), 0
+            )
         measured = {
             "epoch_s": 10.0,
             "data_s": 10 * rng.beta(10 * self.waits, 10 * (1 - self.waits)),
@@ -179,7 +183,11 @@ def position(config):
     u_D = []
     for name, domain in domains.items():
         if name == "width":
-            u_D.append(Encoding(domains).columns[-1].centres_C[domain.values.index(config[name])])
+            u_D.append(
+                Encoding(domains)
+                .columns[-1]
+                .centres_C[domain.values.index(config[name])]
+            )
             continue
         scale = np.log if domain.log else float
         low = scale(domain.lower)
@@ -208,7 +216,9 @@ def drawn(rng, fault):
         best_D[d] = 0.3 if is_lower else 0.7
         ends = (0.3 + beyond, 1.0) if is_lower else (0.0, 0.7 - beyond)
         cut = replace(
-            domain, lower=domain.compute_value(ends[0]), upper=domain.compute_value(ends[1])
+            domain,
+            lower=domain.compute_value(ends[0]),
+            upper=domain.compute_value(ends[1]),
         )
         space = {**SPACE, name: str(cut)}
         return replace(task, weight_D=weight_D, best_D=best_D, space=space), name
@@ -216,7 +226,9 @@ def drawn(rng, fault):
         low = np.log(1e-4)
         high = np.log(1.0)
         start = low - (high - low) * rng.uniform(0, 4)
-        wide = f"loguniform({np.exp(start):.3g}, {np.exp(start + 5 * (high - low)):.3g})"
+        wide = (
+            f"loguniform({np.exp(start):.3g}, {np.exp(start + 5 * (high - low)):.3g})"
+        )
         return replace(task, space={**SPACE, "lr": wide}), "lr"
     if fault == "diverged":
         share = rng.uniform(0.25, 0.4)
@@ -257,7 +269,9 @@ def drawn(rng, fault):
     if fault == "spare memory":
         return replace(task, memory=rng.uniform(0.05, 0.35)), None
     if fault == "copies":
-        return replace(task, images=20_000, copies=int(40_000 * rng.uniform(0.02, 0.2))), None
+        return replace(
+            task, images=20_000, copies=int(40_000 * rng.uniform(0.02, 0.2))
+        ), None
     return replace(task, images=rng.choice([None, 50_000])), None
 
 
@@ -287,7 +301,10 @@ class Recorded:
     def configs(self):
         domains = parse_space(self.space).items()
         return [
-            {key: d.compute_value(float(u)) for (key, d), u in zip(domains, u_D, strict=True)}
+            {
+                key: d.compute_value(float(u))
+                for (key, d), u in zip(domains, u_D, strict=True)
+            }
             for u_D in self.u_ND
         ]
 
@@ -311,7 +328,9 @@ class Table:
         self.loss_NE = np.minimum(np.nan_to_num(recorded.loss_NE, posinf=1e3), 1e3)
         self.length = self.loss_NE.shape[1]
         lr = parse_space(recorded.space)[recorded.lr]
-        cut = str(replace(lr, lower=lr.compute_value(low), upper=lr.compute_value(high)))
+        cut = str(
+            replace(lr, lower=lr.compute_value(low), upper=lr.compute_value(high))
+        )
         self.space = {**recorded.space, recorded.lr: cut}
         self.configs = recorded.configs
 
@@ -367,15 +386,21 @@ def simulated(task, searcher, trials, seed, *, strategy="random", budget=np.inf)
         trial = {"time": now, "trial_id": f"{number:05}"}
         if not np.isfinite(curve[epoch - 1][metric]):
             error = {"kind": "nan", "message": "the objective is NaN"}
-            events.append({"event": "trial_ended", **trial, "status": "failed", "error": error})
+            events.append(
+                {"event": "trial_ended", **trial, "status": "failed", "error": error}
+            )
             searcher.tell(number, 1e3, epoch)
             continue
-        events.append({"event": "result", **trial, "epoch": epoch, "metrics": curve[epoch - 1]})
+        events.append(
+            {"event": "result", **trial, "epoch": epoch, "metrics": curve[epoch - 1]}
+        )
         cost = sign * curve[epoch - 1][metric]
         goes_on = rule.goes_on(trial["trial_id"], epoch, cost)
         if goes_on and epoch < task.length:
             searcher.report(number, cost, epoch)
-            heapq.heappush(running, (now + rng.lognormal(0, 0.2), number, epoch + 1, curve))
+            heapq.heappush(
+                running, (now + rng.lognormal(0, 0.2), number, epoch + 1, curve)
+            )
             continue
         searcher.tell(number, cost, epoch)
         status = "completed" if epoch == task.length else "stopped"
@@ -387,7 +412,11 @@ def simulated(task, searcher, trials, seed, *, strategy="random", budget=np.inf)
     events.sort(key=lambda event: event["time"])
     validation = None
     if task.images:
-        validation = {"images": task.images, "copies": task.copies, "measured": 2 * task.images}
+        validation = {
+            "images": task.images,
+            "copies": task.copies,
+            "measured": 2 * task.images,
+        }
     return SearchRecord("simulated", spec, fold(events, spec.objective), validation)
 
 
@@ -395,7 +424,9 @@ class Rising:
     """A search whose trials get better and better."""
 
     def __init__(self, searcher, task, trials):
-        self.configs = sorted(map(searcher.ask, range(trials)), key=task.regret, reverse=True)
+        self.configs = sorted(
+            map(searcher.ask, range(trials)), key=task.regret, reverse=True
+        )
 
     def ask(self, number):
         return self.configs[number]
@@ -428,7 +459,9 @@ def hits(findings, kind, name):
     about = ("hyperparameter", "hyperparameters", "rule")
     for finding in findings:
         if finding.kind == kind and finding.severity != "open":
-            named = [str(finding.figures[key]) for key in about if key in finding.figures]
+            named = [
+                str(finding.figures[key]) for key in about if key in finding.figures
+            ]
             if name is None or any(name in text for text in named):
                 return True
     return False
@@ -437,7 +470,10 @@ def hits(findings, kind, name):
 def applied(findings, space):
     """The space after what the findings on domains say."""
     about = [f.figures for f in findings if f.kind in ("edge", "wasted")]
-    return {**space, **{figures["hyperparameter"]: figures["domain"] for figures in about}}
+    return {
+        **space,
+        **{figures["hyperparameter"]: figures["domain"] for figures in about},
+    }
 
 
 def begun_with(record, searcher, space):
@@ -449,7 +485,9 @@ def begun_with(record, searcher, space):
             encoding.encode(trial.config)
             failed = not np.isfinite(cost)
             values = tuple(record.curve(trial))
-            trials.append(WarmTrial(trial.trial_id, trial.config, values, failed, tried=True))
+            trials.append(
+                WarmTrial(trial.trial_id, trial.config, values, failed, tried=True)
+            )
     WarmStart("earlier", tuple(trials), ()).apply(searcher.search)
     return searcher
 
@@ -487,7 +525,9 @@ def regrets_of(fault, strategy, trials, seed):
 
 def show_regrets(strategy, trials, seeds):
     """The regrets of spaces cut wrongly, with and without advice after half the budget."""
-    print(f"{strategy}, {4 * trials} epochs: mean regret in the wrong, advised and right space")
+    print(
+        f"{strategy}, {4 * trials} epochs: mean regret in the wrong, advised and right space"
+    )
     rows = {f: [regrets_of(f, strategy, trials, seed) for seed in seeds] for f in CUT}
     for fault, values in (*rows.items(), ("both", [*chain(*rows.values())])):
         values, n = np.array(values, dtype=float), len(values)
@@ -511,7 +551,9 @@ def show_synthetic(strategy, trials, seeds, faults):
     kinds = Counter()
     for seed in seeds:
         raised = {
-            f.kind for f in findings_of(None, strategy, trials, seed)[0] if f.severity != "open"
+            f.kind
+            for f in findings_of(None, strategy, trials, seed)[0]
+            if f.severity != "open"
         }
         alarms += bool(raised)
         kinds.update(raised)
@@ -522,8 +564,12 @@ def show_synthetic(strategy, trials, seeds, faults):
         for seed in seeds:
             findings, name = findings_of(fault, strategy, trials, seed)
             hit += hits(findings, FAULTS[fault], name)
-            others.update({f.kind for f in findings if f.severity != "open"} - {FAULTS[fault]})
-        print(f"  {fault:16} {shown(hit, len(seeds))}  {dict(others) or ''}", flush=True)
+            others.update(
+                {f.kind for f in findings if f.severity != "open"} - {FAULTS[fault]}
+            )
+        print(
+            f"  {fault:16} {shown(hit, len(seeds))}  {dict(others) or ''}", flush=True
+        )
 
 
 def edges_of(recorded, window, trials, seeds):
@@ -539,20 +585,27 @@ def edges_of(recorded, window, trials, seeds):
         findings = advise(simulated(task, task, trials, seed))
         others.update({f.kind for f in findings if f.severity != "open"} - {"edge"})
         for finding in findings:
-            if finding.kind == "edge" and finding.figures["hyperparameter"] == recorded.lr:
+            if (
+                finding.kind == "edge"
+                and finding.figures["hyperparameter"] == recorded.lr
+            ):
                 sides[finding.figures["side"]] += 1
     return count, sides, others
 
 
 def show_edges(what, count, sides, others):
-    edges = (f"{side} {shown(sides[side], count)}" for side in ("lower", "upper") if count)
+    edges = (
+        f"{side} {shown(sides[side], count)}" for side in ("lower", "upper") if count
+    )
     print(f"  {what:26}", *edges, dict(others) or "", flush=True)
 
 
 def show_tables(tables, trials, seeds):
     """Domains of the learning rate that are cut at the best value's side, or not."""
     for recorded in map(Recorded.table, tables):
-        leading = np.argsort(recorded.loss_NE.min(axis=1))[: len(recorded.loss_NE) // 20]
+        leading = np.argsort(recorded.loss_NE.min(axis=1))[
+            : len(recorded.loss_NE) // 20
+        ]
         low, high = np.quantile(recorded.lr_N[leading], [0.02, 0.98])
         windows = {
             "whole": (max(low - 0.2, 0), min(high + 0.2, 1)),
@@ -573,16 +626,25 @@ def show_lcbench(folder, trials, seeds):
         recorded = Recorded.lcbench(folder, task)
         best_N = recorded.loss_NE.min(axis=1)
         level = np.quantile(best_N, 0.1)
-        for what, (low, high) in {"whole": (0, 1), "above": (0, 0.45), "below": (0.55, 1)}.items():
+        for what, (low, high) in {
+            "whole": (0, 1),
+            "above": (0, 0.45),
+            "below": (0.55, 1),
+        }.items():
             inside = best_N[(recorded.lr_N >= low) & (recorded.lr_N <= high)]
             if what == "whole" or np.quantile(inside, 0.1) > WORSE * level:
                 searches = edges_of(recorded, (low, high), trials, seeds)
                 totals.setdefault(what, []).append(searches)
-    print(f"LCBench, {trials} trials of each search, {len(seeds)} searches of each task")
+    print(
+        f"LCBench, {trials} trials of each search, {len(seeds)} searches of each task"
+    )
     for what, rows in totals.items():
         counts, sides, others = zip(*rows, strict=True)
         show_edges(
-            f"{what}, {len(rows)} tasks", sum(counts), sum(sides, Counter()), sum(others, Counter())
+            f"{what}, {len(rows)} tasks",
+            sum(counts),
+            sum(sides, Counter()),
+            sum(others, Counter()),
         )
 
 
@@ -594,26 +656,40 @@ def main():
     parser.add_argument("--strategies", default="random,bayesopt")
     parser.add_argument("--faults", default=",".join(FAULTS))
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--regret", action="store_true", help="of spaces that were cut wrongly")
-    parser.add_argument("--lcbench", type=Path, help="of benchmarks.search_curves; nothing else")
+    parser.add_argument(
+        "--regret", action="store_true", help="of spaces that were cut wrongly"
+    )
+    parser.add_argument(
+        "--lcbench", type=Path, help="of benchmarks.search_curves; nothing else"
+    )
     parser.add_argument("--first-seed", type=int, help="unless set that of the split")
     arguments = parser.parse_args()
     count = 3 if arguments.quick else arguments.searches
-    first = FIRST_SEED[arguments.split] if arguments.first_seed is None else arguments.first_seed
+    first = (
+        FIRST_SEED[arguments.split]
+        if arguments.first_seed is None
+        else arguments.first_seed
+    )
     if arguments.lcbench:
         tasks = len(lcbench.SPLITS["tuning"])
         seeds = range(first, first + max(1, count // tasks))
         show_lcbench(arguments.lcbench, min(arguments.trials, 80), seeds)
         return
     for strategy in arguments.strategies.split(","):
-        seeds = range(first, first + (count if strategy == "random" else max(count // 4, 3)))
+        seeds = range(
+            first, first + (count if strategy == "random" else max(count // 4, 3))
+        )
         if arguments.regret:
             show_regrets(strategy, arguments.trials, seeds)
         else:
-            show_synthetic(strategy, arguments.trials, seeds, arguments.faults.split(","))
+            show_synthetic(
+                strategy, arguments.trials, seeds, arguments.faults.split(",")
+            )
     if arguments.regret:
         return
-    show_tables(TABLES[arguments.split], min(arguments.trials, 80), range(first, first + count))
+    show_tables(
+        TABLES[arguments.split], min(arguments.trials, 80), range(first, first + count)
+    )
 
 
 if __name__ == "__main__":

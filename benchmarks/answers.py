@@ -139,19 +139,27 @@ def load_table(name: str) -> tuple[np.ndarray, np.ndarray]:
 def load_photos(name: str, size: int, cache: Path) -> tuple[np.ndarray, np.ndarray]:
     """(images_NHWC, labels_N) of the classes that have six images or more, in squares."""
     groups: dict[str, list[Path]] = {}
-    for group, paths in {"foods": labelled_foods, "solar": labelled_solar}[name](cache).items():
+    for group, paths in {"foods": labelled_foods, "solar": labelled_solar}[name](
+        cache
+    ).items():
         groups.setdefault(group.partition("-")[0], []).extend(paths)
     images = []
     labels = []
     for label, paths in enumerate(sorted(p for p in groups.values() if len(p) >= 6)):
         for path in paths:
-            image = Image.open(path).convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
+            image = (
+                Image.open(path)
+                .convert("RGB")
+                .resize((size, size), Image.Resampling.BICUBIC)
+            )
             images.append(np.asarray(image))
             labels.append(label)
     return np.stack(images), np.array(labels)
 
 
-def describe_set(name: str, images: np.ndarray, labels: np.ndarray, searched: int) -> DatasetInfo:
+def describe_set(
+    name: str, images: np.ndarray, labels: np.ndarray, searched: int
+) -> DatasetInfo:
     """The set as one that ships; `split_seed` decides which images are held out."""
     sizes = {"validation": round(VALIDATION * searched), "test": len(labels) - searched}
 
@@ -214,7 +222,9 @@ def run_search(
     return Search(config_TD, values_TES[..., 0], values_TES[..., 1])
 
 
-def train_learner(constants: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[Any]:
+def train_learner(
+    constants: Mapping[str, Any], config: Mapping[str, Any]
+) -> Iterator[Any]:
     """The (validation, test) loss of each epoch of the Learner that ships."""
     from tuner.vision.image_classifier import ImageClassifier
 
@@ -228,13 +238,17 @@ def train_learner(constants: Mapping[str, Any], config: Mapping[str, Any]) -> It
 def register_set(name: str, kind: str, searched: int, cache: Path) -> None:
     """Make a set one that the Learner knows by its name."""
     images, labels = (
-        load_table(name) if kind == "tables" else load_photos(name, KINDS[kind].size, cache)
+        load_table(name)
+        if kind == "tables"
+        else load_photos(name, KINDS[kind].size, cache)
     )
     kept = np.random.default_rng(0).permutation(len(labels))[: searched + TESTED]
     DATASETS[name] = describe_set(name, images[kept], labels[kept], searched)
 
 
-def add_noise(losses: Callable[..., Any], rng: np.random.Generator, config: Any) -> Iterator[Any]:
+def add_noise(
+    losses: Callable[..., Any], rng: np.random.Generator, config: Any
+) -> Iterator[Any]:
     """`losses` with the noise of NOISE_OF images in the validation error."""
     for error, test_error in losses(config):
         yield error + rng.normal() * (error * (1 - error) / NOISE_OF) ** 0.5, test_error
@@ -285,7 +299,9 @@ def list_lcbench(kind: str, seed: int, folder: Path) -> Iterator[tuple[str, Made
         yield f"{kind}-{task}-{seed}", make
 
 
-def train_search(kind: str, name: str, schedule: str, seed: int, *, cache: Path) -> Search:
+def train_search(
+    kind: str, name: str, schedule: str, seed: int, *, cache: Path
+) -> Search:
     """A search on a set, with the Learner that ships."""
     of_kind = KINDS[kind]
     register_set(name, kind, of_kind.sets[name], cache)
@@ -313,7 +329,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--kinds", default="tables,heads")
     parser.add_argument("--searches", type=int, default=20)
-    parser.add_argument("--first", type=int, default=0, help="the first seed that judge takes")
+    parser.add_argument(
+        "--first", type=int, default=0, help="the first seed that judge takes"
+    )
     parser.add_argument("--lcbench", type=Path)
     options = parser.parse_args()
     if options.command == "record":
@@ -405,7 +423,9 @@ def judge(options: argparse.Namespace) -> None:
         kind, set_name = name.rsplit("-", 1)
         if options.first <= int(seed) < options.searches:
             groups.setdefault(kind, []).append((set_name, Search(**np.load(path))))
-    print("| kind | searches | rule | regret | ratio | worse than the default | 68 % | 95 % |")
+    print(
+        "| kind | searches | rule | regret | ratio | worse than the default | 68 % | 95 % |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for kind, searches in groups.items():
         print(*tabulate(kind, searches), sep="\n", flush=True)
@@ -414,16 +434,24 @@ def judge(options: argparse.Namespace) -> None:
 def tabulate(kind: str, searches: Sequence[tuple[str, Search]]) -> Iterator[str]:
     """A row of the table for each rule."""
     measures = [describe_measure(kind, name) for name, _ in searches]
-    default_N = np.array([s.test_TE[0][~np.isnan(s.test_TE[0])][-1] for _, s in searches])
+    default_N = np.array(
+        [s.test_TE[0][~np.isnan(s.test_TE[0])][-1] for _, s in searches]
+    )
     named = {}
     losses = []
     for rule in RULES:
         pairs = zip(searches, measures, strict=True)
-        named[rule] = [choose_model(each, rule, measure) for (_, each), measure in pairs]
+        named[rule] = [
+            choose_model(each, rule, measure) for (_, each), measure in pairs
+        ]
         models = zip(searches, named[rule], strict=True)
-        losses.append([each.test_TE[trial, epoch] for (_, each), (trial, epoch, _) in models])
+        losses.append(
+            [each.test_TE[trial, epoch] for (_, each), (trial, epoch, _) in models]
+        )
     loss_RN = np.array(losses)
-    least_N = loss_RN.min(0) if kind in LCBENCH else np.minimum(loss_RN.min(0), default_N)
+    least_N = (
+        loss_RN.min(0) if kind in LCBENCH else np.minimum(loss_RN.min(0), default_N)
+    )
     regret_RN = loss_RN - least_N
     count = len(searches)
     drawn = np.random.default_rng(0).integers(count, size=(20_000, count))
@@ -436,7 +464,9 @@ def tabulate(kind: str, searches: Sequence[tuple[str, Search]]) -> Iterator[str]
         holds = ["", ""]
         if rule == "with default":
             within = []
-            for measure, (_, _, worth), loss in zip(measures, named[rule], loss_N, strict=True):
+            for measure, (_, _, worth), loss in zip(
+                measures, named[rule], loss_N, strict=True
+            ):
                 bounds = [measure.interval(worth, level) for level in LEVELS]
                 within.append([low <= loss <= high for low, high in bounds])
             holds = [f"{share:.0%}" for share in np.mean(within, 0)]

@@ -85,7 +85,8 @@ TARGETS = {  # of SIGKILL -> a pattern of what its command line has in it
     "vanished": "",
     "control": "",
 }
-OF_TRIALS = ("worker", "rank", "silent")  # dead twice in an epoch it fails: not before the next
+# Dead twice in an epoch it fails: not before the next
+OF_TRIALS = ("worker", "rank", "silent")
 TRIED_AGAIN = ("worker", "rank")  # twice
 PATIENCE_S = 10  # of the driver with a worker, where some are silent
 LIMIT_S = 300  # a search that is not done by then is stuck
@@ -95,7 +96,9 @@ EPOCHS = 8
 TRIALS = 8
 SPEC = {
     "trainable": "benchmarks.counted:Counted",
-    "search": {"space": {"lr": "loguniform(1e-2, 1)", "momentum": "choice([0.8, 0.9])"}},
+    "search": {
+        "space": {"lr": "loguniform(1e-2, 1)", "momentum": "choice([0.8, 0.9])"}
+    },
     "scheduler": {"max_t": EPOCHS, "grace_period": 1, "reduction_factor": 2},
     "checkpoints": {"every_s": 0.5},
     "num_samples": TRIALS,
@@ -109,25 +112,39 @@ LEARNS_AFTER = {"hyperopt": 3, "bayesopt": 3, "bohb": 3, "mixed": 3}
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--first", type=int, default=0, help="Number of the first round.")
-    parser.add_argument("--searches", type=names, default="grid,random,hyperopt,bayesopt")
+    parser.add_argument(
+        "--first", type=int, default=0, help="Number of the first round."
+    )
+    parser.add_argument(
+        "--searches", type=names, default="grid,random,hyperopt,bayesopt"
+    )
     parser.add_argument("--targets", type=names, default=DEFAULT)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--hits", type=int, default=3, help="At most so many in a round.")
-    parser.add_argument("--add", type=shlex.split, default=[], help="Arguments of `tuner run`.")
+    parser.add_argument(
+        "--hits", type=int, default=3, help="At most so many in a round."
+    )
+    parser.add_argument(
+        "--add", type=shlex.split, default=[], help="Arguments of `tuner run`."
+    )
     parser.add_argument("--patience", type=float, default=1, help="Times the usual.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path)
-    parser.add_argument("--bucket", action="store_true", help="The storage is an object store.")
+    parser.add_argument(
+        "--bucket", action="store_true", help="The storage is an object store."
+    )
     options = parser.parse_args()
     if options.bucket and (local_only := {"power", "vanished"} & set(options.targets)):
-        parser.error(f"{', '.join(sorted(local_only))}: of a folder alone, not of a bucket")
+        parser.error(
+            f"{', '.join(sorted(local_only))}: of a folder alone, not of a bucket"
+        )
     if "power" in options.targets and (fault := why_no_disk()):
         say(f"power is left out, as no disk of a file can be mounted here: {fault}")
         options.targets.remove("power")
     unclean = 0
     with contextlib.ExitStack() as stack:
-        folder = options.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-"))
+        folder = options.keep or stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="faults-")
+        )
         if options.bucket:
             stack.enter_context(store(Path(folder)))
         for search in options.searches:
@@ -175,7 +192,9 @@ def rounds(search: str, folder: Path, options: argparse.Namespace) -> int:
     assert reference.wait() == 0, "the reference failed"
     lines = reference.lines()
     expected = reference.outcome()
-    say(f"{search}: the reference took {time.monotonic() - started:.0f} s, {lines} lines")
+    say(
+        f"{search}: the reference took {time.monotonic() - started:.0f} s, {lines} lines"
+    )
     clean = 0
     kills = Counter()
     for number in range(options.first, options.first + options.rounds):
@@ -202,7 +221,10 @@ def rounds(search: str, folder: Path, options: argparse.Namespace) -> int:
         took = time.monotonic() - started
         say(f"{search} {number}: {', '.join(killed.hit)} killed, {told} ({took:.0f} s)")
     told = ", ".join(f"{target} {kills[target]}" for target in TARGETS if kills[target])
-    print(f"{search:9} {clean} of {options.rounds} rounds clean; killed: {told}", flush=True)
+    print(
+        f"{search:9} {clean} of {options.rounds} rounds clean; killed: {told}",
+        flush=True,
+    )
     return options.rounds - clean
 
 
@@ -251,7 +273,12 @@ class Search:
         """Run the search, or go on with it where it has begun."""
         if not (self.storage / "spec.json").exists():
             self.storage.mkdir(exist_ok=True)
-            marks = {"width": 4, "batch_size": 64, "norm": "group", "marks": str(self._marks)}
+            marks = {
+                "width": 4,
+                "batch_size": 64,
+                "norm": "group",
+                "marks": str(self._marks),
+            }
             space = {**SPEC["search"]["space"]}
             search = {"strategy": self.strategy, "space": space}
             if self.strategy in LEARNS_AFTER:
@@ -261,7 +288,13 @@ class Search:
             if "silent" in self.options.targets:
                 spec["timeouts"] = {"report_s": PATIENCE_S * self.options.patience}
             (self.storage / "spec.json").write_text(json.dumps(spec))
-        words = ["run", str(self.storage / "spec.json"), "--name", "x", *self.options.add]
+        words = [
+            "run",
+            str(self.storage / "spec.json"),
+            "--name",
+            "x",
+            *self.options.add,
+        ]
         if self.has_begun:
             words = ["resume", "x"]
         words += ["--storage", self.place, "--no-evaluate"]
@@ -291,7 +324,9 @@ class Search:
     def reports(self) -> int:
         """How many epochs the journal has."""
         try:
-            return (self.folder / "journal.jsonl").read_bytes().count(b'"event":"result"')
+            return (
+                (self.folder / "journal.jsonl").read_bytes().count(b'"event":"result"')
+            )
         except OSError:
             return 0
 
@@ -312,7 +347,12 @@ class Search:
         best = results.show()["best"]
         folders = sorted(path.name for path in (self.folder / "trials").iterdir())
         value = best and (best["trial_id"], best["epoch"], best["metrics"]["val_loss"])
-        found = {"status": results.status, "trials": trials, "best": value, "folders": folders}
+        found = {
+            "status": results.status,
+            "trials": trials,
+            "best": value,
+            "folders": folders,
+        }
         return {**found, "failed": failed}
 
     def differences(self, expected: dict[str, Any]) -> list[str]:
@@ -353,14 +393,19 @@ class Search:
             steps = [
                 (before, after)
                 for before, after in pairwise([(0, 0.0), *marks])
-                if after[0] != before[0] + 1 and not self._was_lost(marks, before, after)
+                if after[0] != before[0] + 1
+                and not self._was_lost(marks, before, after)
             ]
             needless = any(
-                epoch != 1 + max((e for e, when in saved.get(config, []) if when < at), default=0)
+                epoch
+                != 1
+                + max((e for e, when in saved.get(config, []) if when < at), default=0)
                 for _, (epoch, at) in steps
             )
             if needless or len(steps) > kills:
-                faults.append(f"{config} began the epochs {[epoch for epoch, _ in marks]}")
+                faults.append(
+                    f"{config} began the epochs {[epoch for epoch, _ in marks]}"
+                )
         return faults
 
     def _saved(self) -> dict[str, list[tuple[int, float]]]:
@@ -377,15 +422,22 @@ class Search:
         return saved
 
     def _was_lost(
-        self, marks: list[tuple[int, float]], before: tuple[int, float], after: tuple[int, float]
+        self,
+        marks: list[tuple[int, float]],
+        before: tuple[int, float],
+        after: tuple[int, float],
     ) -> bool:
         """Whether a power cut made a trial begin again what had not been on the disk for long."""
         between = [cut for cut in self.cuts if before[1] < cut < after[1]]
         if not between or after[0] > before[0]:
             return False
         since = max((cut for cut in self.cuts if cut < before[1]), default=0.0)
-        ended = [at for epoch, at in marks if epoch > after[0] and since < at < between[0]]
-        return min(ended, default=math.inf) > between[0] - LOST_S * self.options.patience
+        ended = [
+            at for epoch, at in marks if epoch > after[0] and since < at < between[0]
+        ]
+        return (
+            min(ended, default=math.inf) > between[0] - LOST_S * self.options.patience
+        )
 
     @property
     def _marks(self) -> Path:
@@ -510,7 +562,9 @@ class Round:
 
 def configs(outcome: dict[str, Any]) -> dict[str, object]:
     """The config of every trial."""
-    return {trial_id: config for trial_id, (config, *_) in outcome.get("trials", {}).items()}
+    return {
+        trial_id: config for trial_id, (config, *_) in outcome.get("trials", {}).items()
+    }
 
 
 def away(folder: Path) -> Path:
@@ -543,7 +597,12 @@ def marked(marks: set[bytes]) -> dict[int, str]:
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             environment = set((entry / "environ").read_bytes().split(b"\0"))
-            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            words = (
+                (entry / "cmdline")
+                .read_bytes()
+                .replace(b"\0", b" ")
+                .decode(errors="replace")
+            )
         except OSError:
             continue
         if environment & marks:
@@ -557,7 +616,9 @@ def kill(target: str, driver: subprocess.Popen[bytes], marks: set[bytes]) -> boo
         pids = [driver.pid]
     else:
         processes = marked(marks)
-        pids = [pid for pid, words in processes.items() if re.search(TARGETS[target], words)]
+        pids = [
+            pid for pid, words in processes.items() if re.search(TARGETS[target], words)
+        ]
         if target == "everything":
             pids.append(driver.pid)
         elif target == "rank":

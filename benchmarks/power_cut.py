@@ -74,6 +74,8 @@ class Disk:
 
 
 def _call(*command: object) -> None:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True
+    )
     if done.returncode:
         raise OSError(done.returncode, done.stderr.strip())

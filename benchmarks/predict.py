@@ -58,7 +58,10 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory(prefix="predict-") as name:
         folder = Path(name)
-        os.environ |= {"TUNER_DATA": str(folder / "data"), "TORCH_HOME": str(folder / "torch")}
+        os.environ |= {
+            "TUNER_DATA": str(folder / "data"),
+            "TORCH_HOME": str(folder / "torch"),
+        }
         is_met = True
         if options.photos:
             paths = write_photos(folder / "photos", options.photos)
@@ -82,26 +85,39 @@ def write_photos(folder: Path, count: int) -> list[str]:
     return paths
 
 
-def compare_predict(folder: Path, paths: Sequence[str], options: argparse.Namespace) -> bool:
+def compare_predict(
+    folder: Path, paths: Sequence[str], options: argparse.Namespace
+) -> bool:
     import tuner
 
-    training = {"model": options.model, "image_size": options.px, "flip": "false"}  # one view
+    # One view
+    training = {"model": options.model, "image_size": options.px, "flip": "false"}
     few = folder / "few"
     export = folder / "model"
     write_photos(few, 40)
-    run = [f"folder:{few}", *(f"training.{name}={value}" for name, value in training.items())]
+    run = [
+        f"folder:{few}",
+        *(f"training.{name}={value}" for name, value in training.items()),
+    ]
     where = ["--name", "few", "--storage", str(folder / "results")]
-    command(*("run", *run, *where), *("scheduler.max_t=1", "--num-samples", "1", "--no-evaluate"))
+    command(
+        *("run", *run, *where),
+        *("scheduler.max_t=1", "--num-samples", "1", "--no-evaluate"),
+    )
     command("export", "few", *where[2:], "--to", str(export))
     model = tuner.load_model(export)
     plain = partial(decoded_then_computed, model, paths, options.px)
-    ours, beside = in_turns(lambda: list(tuner.predict(export, paths)), plain, options.rounds)
+    ours, beside = in_turns(
+        lambda: list(tuner.predict(export, paths)), plain, options.rounds
+    )
     what = f"predict, {len(paths)} photos, {options.model} at {options.px} px"
     return reported(what, len(paths), ours, beside) <= 1 / LEAST_OF_PREDICT
 
 
 def command(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "tuner", *arguments], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "tuner", *arguments], check=True, capture_output=True
+    )
 
 
 def decoded_then_computed(model: nn.Module, paths: Sequence[str], px: int) -> None:
@@ -119,7 +135,9 @@ def decoded(path: str, px: int) -> np.ndarray:
         left = (rgb.width - side) // 2
         top = (rgb.height - side) // 2
         box = (left, top, left + side, top + side)
-        resized = rgb.resize((px, px), Image.Resampling.BILINEAR, box=box, reducing_gap=2.0)
+        resized = rgb.resize(
+            (px, px), Image.Resampling.BILINEAR, box=box, reducing_gap=2.0
+        )
         return np.asarray(resized)
 
 
@@ -151,14 +169,20 @@ def compare_features(folder: Path, options: argparse.Namespace) -> bool:
         "train_layers": "head",
         "batch_size": 1,
     }
-    pixels_NHWC = load_dataset_info(data).load(resolve_data_folder(None), split_seed=0).images_NHWC
+    pixels_NHWC = (
+        load_dataset_info(data)
+        .load(resolve_data_folder(None), split_seed=0)
+        .images_NHWC
+    )
 
     def ours() -> None:
         features._kept.clear()
         shutil.rmtree(resolve_data_folder(None) / features.STORE, ignore_errors=True)
         ImageClassifier({}, constants)
 
-    own, beside = in_turns(ours, lambda: computed(model, np.array(pixels_NHWC)), options.rounds)
+    own, beside = in_turns(
+        ours, lambda: computed(model, np.array(pixels_NHWC)), options.rounds
+    )
     what = f"features, {len(pixels_NHWC)} photos, resnet18 at 224 px"
     return reported(what, len(pixels_NHWC), own, beside) <= MOST_OF_FEATURES
 

@@ -23,7 +23,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
-MEASURED = ("_s", "_mib", "per_s", "seconds")  # endings of metrics that are never the same twice
+# Endings of metrics that are never the same twice
+MEASURED = ("_s", "_mib", "per_s", "seconds")
 # Of an event; with the summary of the last one, which follows from the others
 TIMED = ("time", "owner", "counts", "best", "total", "started", "idle_s")
 KILL_AFTER = 12  # lines of the journal
@@ -35,13 +36,25 @@ SEARCHES = {
     "workers": ["--workers=2", "--num-samples=3"],
     "killed": ["--num-samples=6"],
 }
-COMMON = ["--seed=3", "--max-concurrent=1", "scheduler.max_t=4", "scheduler.reduction_factor=2"]
+COMMON = [
+    "--seed=3",
+    "--max-concurrent=1",
+    "scheduler.max_t=4",
+    "scheduler.reduction_factor=2",
+]
 
 
 def tuner(checkout: Path, storage: Path, *arguments: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
     return subprocess.Popen(
-        [sys.executable, "-m", "tuner", *arguments, f"--storage={storage}", "--no-evaluate"],
+        [
+            sys.executable,
+            "-m",
+            "tuner",
+            *arguments,
+            f"--storage={storage}",
+            "--no-evaluate",
+        ],
         cwd=checkout,
         env=environment,
         stdout=subprocess.DEVNULL,
@@ -55,7 +68,13 @@ def journal(checkout: Path, name: str) -> list[dict]:
         storage = Path(folder)
         lines = storage / name / "journal.jsonl"
         process = tuner(
-            checkout, storage, "run", "digits", f"--name={name}", *COMMON, *SEARCHES[name]
+            checkout,
+            storage,
+            "run",
+            "digits",
+            f"--name={name}",
+            *COMMON,
+            *SEARCHES[name],
         )
         if name == "killed":
             while process.poll() is None and (
@@ -81,7 +100,9 @@ def merged(events: list[dict]) -> list[dict]:
 
 def saved(events: list[dict]) -> dict[tuple[str, int], dict]:
     """The checkpoints of a search, by trial and epoch."""
-    return {(e["trial_id"], e["epoch"]): e for e in events if e["event"] == "checkpoint"}
+    return {
+        (e["trial_id"], e["epoch"]): e for e in events if e["event"] == "checkpoint"
+    }
 
 
 def decided(events: list[dict]) -> list[dict]:
@@ -100,7 +121,9 @@ def plain(event: dict) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("other", type=Path, help="a checkout of another revision")
-    parser.add_argument("--only", choices=sorted(SEARCHES), nargs="*", default=list(SEARCHES))
+    parser.add_argument(
+        "--only", choices=sorted(SEARCHES), nargs="*", default=list(SEARCHES)
+    )
     arguments = parser.parse_args()
     differ = False
     for name in arguments.only:

@@ -76,7 +76,9 @@ def by_tuner(trials, in_flight, epochs, folder):
     """The figures of a search by tuner."""
     from tuner.cluster import connect as cluster
 
-    spec = spec_of("benchmarks.scale:instantly", {"epochs": epochs}, trials, in_flight, folder)
+    spec = spec_of(
+        "benchmarks.scale:instantly", {"epochs": epochs}, trials, in_flight, folder
+    )
     with cluster.connect(spec=spec):
         return metered(spec).figures()
 
@@ -159,7 +161,15 @@ def share(in_flight):
 def measured(side, trials, options):
     """The figures of one side, from a process of its own; None where memory became scarce."""
     with tempfile.TemporaryDirectory(prefix="scale-") as folder:
-        command = [sys.executable, "-m", "benchmarks.scale", "--side", side, "--folder", folder]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.scale",
+            "--side",
+            side,
+            "--folder",
+            folder,
+        ]
         command += ["--trials", str(trials), "--in-flight", str(options.in_flight)]
         command += ["--epochs", str(options.epochs)]
         process = subprocess.Popen(
@@ -168,7 +178,9 @@ def measured(side, trials, options):
         most, scarce = watch(process, options.keep << 30)
         said, _ = process.communicate()
     if scarce or process.returncode:
-        print(f"{side:10} ended early, {'short of memory' if scarce else process.returncode}")
+        print(
+            f"{side:10} ended early, {'short of memory' if scarce else process.returncode}"
+        )
         return None
     return {**json.loads(said.splitlines()[-1]), **most}
 
@@ -216,21 +228,38 @@ def told(ask, otherwise):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=10_000)
-    parser.add_argument("--plain-trials", type=int, default=1500, help="of tune.run, which is slow")
+    parser.add_argument(
+        "--plain-trials", type=int, default=1500, help="of tune.run, which is slow"
+    )
     parser.add_argument("--in-flight", type=int, default=16)
     parser.add_argument("--epochs", type=int, default=1, help="reports of each trial")
-    parser.add_argument("--keep", type=int, default=6, metavar="GIB", help="of memory to leave")
+    parser.add_argument(
+        "--keep", type=int, default=6, metavar="GIB", help="of memory to leave"
+    )
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
         run = by_tuner if options.side == "tuner" else by_tune
         folder = options.folder.resolve()
-        print(json.dumps(run(options.trials, options.in_flight, options.epochs, folder)))
+        print(
+            json.dumps(run(options.trials, options.in_flight, options.epochs, folder))
+        )
         return
-    print(f"Python {platform.python_version()}, Ray {version('ray')}, {os.cpu_count()} cores")
+    print(
+        f"Python {platform.python_version()}, Ray {version('ray')}, {os.cpu_count()} cores"
+    )
     print(f"{options.in_flight} trials at a time, {options.epochs} reports each")
-    heads = ("trials", "CPU ms", "first", "last", "last/first", "a report", "KB", "a second")
+    heads = (
+        "trials",
+        "CPU ms",
+        "first",
+        "last",
+        "last/first",
+        "a report",
+        "KB",
+        "a second",
+    )
     print(f"{'':10}", *(f"{head:>10}" for head in (*heads, "processes", "MB each")))
     for side, trials in zip(SIDES, (options.trials, options.plain_trials), strict=True):
         if not trials:

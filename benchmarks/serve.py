@@ -42,7 +42,15 @@ from tuner.experiment.journal import Journal
 
 SPACE = {"lr": "loguniform(0.0001, 1)", "momentum": "uniform(0, 0.9)"}
 START = 1_700_000_000.0
-METRICS = ("train_loss", "val_loss", "val_accuracy", "lr", "epoch_s", "memory_mib", "images_per_s")
+METRICS = (
+    "train_loss",
+    "val_loss",
+    "val_accuracy",
+    "lr",
+    "epoch_s",
+    "memory_mib",
+    "images_per_s",
+)
 IDLE_S = 30
 BARS = {
     "idle": 0.01,
@@ -57,7 +65,9 @@ WATCHED = "watched"
 RUNNING = 20  # experiments at once
 EPOCHS = 50  # of each watched trial
 HYPERPARAMETERS = ".tools button:nth-child(2)"
-_FIRST_PAINT = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+_FIRST_PAINT = (
+    "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+)
 _MARK = (
     "return performance.getEntriesByName(arguments[0])"
     ".find(({startTime}) => startTime > arguments[1])?.startTime"
@@ -77,13 +87,24 @@ def write_experiment(folder, trials):
         "training": {"model": "cnn", "dataset": "digits"},
         "search": {"strategy": "random", "space": SPACE},
         "objective": {"metric": "val_loss", "mode": "min"},
-        "scheduler": {"name": "asha", "max_t": 10, "grace_period": 1, "reduction_factor": 2},
+        "scheduler": {
+            "name": "asha",
+            "max_t": 10,
+            "grace_period": 1,
+            "reduction_factor": 2,
+        },
         "resources": {"cpus": 1, "gpus": 0, "workers": 1},
         "num_samples": trials + 100,
         "seed": 1,
     }
     folder.mkdir(parents=True)
-    document = {"format": 1, "spec": spec, "seed": 1, "versions": {}, "git_revision": None}
+    document = {
+        "format": 1,
+        "spec": spec,
+        "seed": 1,
+        "versions": {},
+        "git_revision": None,
+    }
     (folder / EXPERIMENT).write_text(json.dumps(document))
 
 
@@ -95,7 +116,12 @@ def events(trials, epochs_each=None):
     for number in range(trials):
         trial_id = f"{number:05}"
         config = {"lr": 10 ** chance.uniform(-4, 0), "momentum": chance.uniform(0, 0.9)}
-        yield {"event": "trial_started", "trial_id": trial_id, "config": config, "origin": "random"}
+        yield {
+            "event": "trial_started",
+            "trial_id": trial_id,
+            "config": config,
+            "origin": "random",
+        }
         epochs = epochs_each or chance.choices((1, 2, 4, 8, 10), (67, 22, 4, 4, 3))[0]
         for epoch in range(1, epochs + 1):
             about = {"trial_id": trial_id, "epoch": epoch}
@@ -133,7 +159,16 @@ def write_storage(storage: Path, experiments: int, trials: int, watched: int) ->
 def start(storage: Path) -> tuple[subprocess.Popen[str], str]:
     """The server's process, and its URL."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tuner", "serve", "--port", "0", "--storage", str(storage)],
+        [
+            sys.executable,
+            "-m",
+            "tuner",
+            "serve",
+            "--port",
+            "0",
+            "--storage",
+            str(storage),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -173,7 +208,9 @@ def busy_share(storage: Path, process: psutil.Process) -> float:
             running.callback(journal.close)
             for event in list(events(30))[:-1]:
                 journal.append(event.pop("event"), **event)
-            journal.append("trial_started", trial_id="00030", config={"lr": 0.1, "momentum": 0.5})
+            journal.append(
+                "trial_started", trial_id="00030", config={"lr": 0.1, "momentum": 0.5}
+            )
             journals.append(journal)
         settled(process)
         before = cpu_seconds(process)
@@ -222,7 +259,9 @@ class Window:
 
     def act(self, script: str, *arguments: str) -> float:
         """Seconds from what the script does until the figures are drawn, and no more follow."""
-        began = self.driver.execute_script(f"{script}; return performance.now()", *arguments)
+        began = self.driver.execute_script(
+            f"{script}; return performance.now()", *arguments
+        )
         first = self.mark("figures", began / 1000)
         time.sleep(0.5)
         return first - began / 1000
@@ -230,7 +269,9 @@ class Window:
     def memory_mib(self) -> float:
         """The largest of its processes that draw pages."""
         browser = psutil.Process(self.driver.service.process.pid)
-        drawing = (p for p in browser.children(True) if "--type=renderer" in p.cmdline())
+        drawing = (
+            p for p in browser.children(True) if "--type=renderer" in p.cmdline()
+        )
         return max(float(p.memory_full_info().uss) for p in drawing) / 2**20
 
     def close(self) -> None:
@@ -256,22 +297,33 @@ def measure(storage: Path, runs: int) -> bool:
         settled(server)
         print(f"all experiments read after {time.monotonic() - began:.0f} s at most")
         alone = idle_share(server)
-        print(f"idle, no page: {alone:.2%} of a core over {IDLE_S} s, n = 1", flush=True)
+        print(
+            f"idle, no page: {alone:.2%} of a core over {IDLE_S} s, n = 1", flush=True
+        )
         window.enter(url)
         lists = [window.times(base, "list") for _ in range(runs)]
         settled(server)
         watched = idle_share(server)
-        print(f"idle, one page: {watched:.2%} of a core over {IDLE_S} s, n = 1", flush=True)
+        print(
+            f"idle, one page: {watched:.2%} of a core over {IDLE_S} s, n = 1",
+            flush=True,
+        )
         opened = [window.times(f"{base}#/{LARGE}", "trials") for _ in range(runs)]
-        progress = [window.times(f"{base}#/{WATCHED}", "figures")[1] for _ in range(runs)]
-        window.act(_FILTER, "lr > 0.001")  # and the advice, which is asked for once, is there
+        progress = [
+            window.times(f"{base}#/{WATCHED}", "figures")[1] for _ in range(runs)
+        ]
+        # And the advice, which is asked for once, is there
+        window.act(_FILTER, "lr > 0.001")
         time.sleep(10)
         updates = [window.act(_FILTER, f"lr > 0.00{run + 2}") for run in range(runs)]
         tabs = [window.act(_CLICK, HYPERPARAMETERS)]
         memory = window.memory_mib()
         window.times(base, "list")
         busy = busy_share(storage, server)
-        print(f"{RUNNING} running, one page: {busy:.2%} of a core over {IDLE_S} s", flush=True)
+        print(
+            f"{RUNNING} running, one page: {busy:.2%} of a core over {IDLE_S} s",
+            flush=True,
+        )
         window.close()
         line("figures of progress", progress)
         line("figures of hyperparameters", tabs)
@@ -286,8 +338,12 @@ def measure(storage: Path, runs: int) -> bool:
         process.terminate()
         process.communicate(timeout=60)
     painted = max(statistics.median(p for p, _ in some) for some in (lists, opened))
-    is_drawn = max(statistics.median(progress), *tabs) < BARS["figures"] and memory < MOST_MIB
-    is_quick = painted < BARS["first paint"] and statistics.median(updates) < BARS["update"]
+    is_drawn = (
+        max(statistics.median(progress), *tabs) < BARS["figures"] and memory < MOST_MIB
+    )
+    is_quick = (
+        painted < BARS["first paint"] and statistics.median(updates) < BARS["update"]
+    )
     is_idle = max(alone, watched) < BARS["idle"] and busy < BARS["busy"]
     return is_idle and is_drawn and is_quick
 

@@ -50,7 +50,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=10)
     runs = parser.parse_args().runs
-    print(f"{len(os.sched_getaffinity(0))} CPUs, python {platform.python_version()}, n = {runs}")
+    print(
+        f"{len(os.sched_getaffinity(0))} CPUs, python {platform.python_version()}, n = {runs}"
+    )
     before = ray_processes()
     met = True
     for arguments, bar in BARS.items():

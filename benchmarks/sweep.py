@@ -58,15 +58,35 @@ BARS = (
 
 def spec_of(trials: int) -> ExperimentSpec:
     raw = load_experiment(EXPERIMENT).raw
-    changes = {"num_samples": trials, "seed": SEED, "search": {**raw["search"], **SEARCH}}
+    changes = {
+        "num_samples": trials,
+        "seed": SEED,
+        "search": {**raw["search"], **SEARCH},
+    }
     return build_spec({"name": EXPERIMENT, **raw, **changes})
 
 
 def run_tuner(folder: Path, trials: int) -> dict:
     """One run from the command line; what its journal tells."""
     name = EXPERIMENT
-    command = [sys.executable, "-m", "tuner", "run", name, "--no-evaluate", "--name", name]
-    command += ["--num-samples", str(trials), "--seed", str(SEED), "--storage", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "tuner",
+        "run",
+        name,
+        "--no-evaluate",
+        "--name",
+        name,
+    ]
+    command += [
+        "--num-samples",
+        str(trials),
+        "--seed",
+        str(SEED),
+        "--storage",
+        str(folder),
+    ]
     command += ["--cpus", "1", "--search", SEARCH["strategy"]]
     started = time.time()
     subprocess.run(command, check=True, capture_output=True)
@@ -161,7 +181,11 @@ def samples(batch_size: int, seed: int):
             return len(self.labels)
 
         def __getitem__(self, index: int):
-            image = torch.tensor(self.images[index], dtype=torch.float32).unsqueeze(0).div(16)
+            image = (
+                torch.tensor(self.images[index], dtype=torch.float32)
+                .unsqueeze(0)
+                .div(16)
+            )
             return (image - MEAN) / STD, int(self.labels[index])
 
     train_set, val_set, _ = random_split(Digits(), [1077, 360, 360])
@@ -188,10 +212,17 @@ def whole_batches(batch_size: int, seed: int):
 
     def training(epoch: int):
         planned = plan_epoch(
-            train_N, seed=seed, epoch=epoch, image_size=8, augmentation=plain, device=cpu
+            train_N,
+            seed=seed,
+            epoch=epoch,
+            image_size=8,
+            augmentation=plain,
+            device=cpu,
         )
         for start in range(0, len(train_N), batch_size):
-            yield batcher.build_training_batch(planned, slice(start, start + batch_size))
+            yield batcher.build_training_batch(
+                planned, slice(start, start + batch_size)
+            )
 
     return training, (lambda epoch: map(batcher.build_batch, val_N.split(125)))
 
@@ -257,7 +288,9 @@ def ray_tune(data, folder: Path, plan: list, **options) -> None:
 
     spec = spec_of(len(plan))
     assert spec.scheduler is not None
-    trainable = tune.with_parameters(train, constants=spec.constants, folder=str(folder), data=data)
+    trainable = tune.with_parameters(
+        train, constants=spec.constants, folder=str(folder), data=data
+    )
     configs = [config for config, _ in plan]
     asha = ASHAScheduler(
         max_t=spec.scheduler.max_t,
@@ -327,16 +360,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--trials", type=int, default=TRIALS)
-    parser.add_argument("--ways", default=",".join(WAYS), help="tuner is always among them")
-    parser.add_argument("--inside", nargs=2, metavar=("WAY", "FOLDER"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--ways", default=",".join(WAYS), help="tuner is always among them"
+    )
+    parser.add_argument(
+        "--inside", nargs=2, metavar=("WAY", "FOLDER"), help=argparse.SUPPRESS
+    )
     options = parser.parse_args()
     if options.inside:
         inside(options.inside[0], Path(options.inside[1]))
         return 0
     ways = [way for way in WAYS if way == "tuner" or way in options.ways.split(",")]
-    print(f"{len(os.sched_getaffinity(0))} CPUs, {platform.machine()}, {platform.system()}")
-    print(f"python {platform.python_version()}, torch {version('torch')}, ray {version('ray')}")
-    print(f"{options.trials} trials; n = {options.rounds} rounds; load {os.getloadavg()[0]:.1f}")
+    print(
+        f"{len(os.sched_getaffinity(0))} CPUs, {platform.machine()}, {platform.system()}"
+    )
+    print(
+        f"python {platform.python_version()}, torch {version('torch')}, ray {version('ray')}"
+    )
+    print(
+        f"{options.trials} trials; n = {options.rounds} rounds; load {os.getloadavg()[0]:.1f}"
+    )
     rounds: list[dict[str, dict]] = []
     for number in range(options.rounds):
         measured: dict[str, dict] = {}

@@ -36,7 +36,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             path = file.relative_to(ROOT).as_posix()
             # Included: else `exclude_docs` leaves out Python files
             included = InclusionLevel.INCLUDED
-            files.append(File.generated(config, path, abs_src_path=str(file), inclusion=included))
+            files.append(
+                File.generated(config, path, abs_src_path=str(file), inclusion=included)
+            )
     return files
 
 

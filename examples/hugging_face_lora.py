@@ -48,20 +48,26 @@ def add_adapters(base, rank):
 
 class Report(TrainerCallback):
     def on_save(self, args, state, control, **_):
-        checkpoint = tune.Checkpoint.from_directory(f"out/checkpoint-{state.global_step}")
+        checkpoint = tune.Checkpoint.from_directory(
+            f"out/checkpoint-{state.global_step}"
+        )
         measured = state.log_history[-1]
         metrics = {name: measured[name] for name in ("eval_loss", "eval_accuracy")}
         tune.report(metrics, checkpoint=checkpoint)
 
 
 def measure_accuracy(prediction):
-    return {"accuracy": (prediction.predictions.argmax(1) == prediction.label_ids).mean()}
+    return {
+        "accuracy": (prediction.predictions.argmax(1) == prediction.label_ids).mean()
+    }
 
 
 def train(config):
     x, y = load_digits(return_X_y=True)
     images = torch.tensor(x / 16, dtype=torch.float32).view(-1, 1, 8, 8)
-    data = [{"pixel_values": a, "labels": int(b)} for a, b in zip(images, y, strict=True)]
+    data = [
+        {"pixel_values": a, "labels": int(b)} for a, b in zip(images, y, strict=True)
+    ]
     arguments = TrainingArguments(
         "out",  # in the trial's own folder
         learning_rate=config["lr"],
@@ -88,7 +94,9 @@ def train(config):
 def experiment():
     return {
         "trainable": train,
-        "search": {"space": {"lr": "loguniform(1e-4, 3e-2)", "rank": "choice([2, 4, 8])"}},
+        "search": {
+            "space": {"lr": "loguniform(1e-4, 3e-2)", "rank": "choice([2, 4, 8])"}
+        },
         "objective": {"metric": "eval_accuracy", "mode": "max"},
         "scheduler": {"max_t": 4, "reduction_factor": 2},
         "num_samples": 6,

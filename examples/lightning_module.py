@@ -34,7 +34,9 @@ class Net(lightning.LightningModule):
     def __init__(self, lr, hidden):
         super().__init__()
         self.lr = lr
-        self.model = nn.Sequential(nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 10))
+        self.model = nn.Sequential(
+            nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 10)
+        )
 
     def training_step(self, batch, _):
         x, y = batch
@@ -54,7 +56,9 @@ def train(config):
     x, y = (torch.tensor(array) for array in load_digits(return_X_y=True))
     x = x.float() / 16
     lightning.seed_everything(0)
-    report = TuneReportCheckpointCallback(["val_loss", "val_accuracy"], on="train_epoch_end")
+    report = TuneReportCheckpointCallback(
+        ["val_loss", "val_accuracy"], on="train_epoch_end"
+    )
     trainer = lightning.Trainer(
         max_epochs=9,
         callbacks=[report],
@@ -74,7 +78,9 @@ def train(config):
 def experiment():
     return {
         "trainable": train,
-        "search": {"space": {"lr": "loguniform(1e-4, 1e-1)", "hidden": "choice([32, 64, 128])"}},
+        "search": {
+            "space": {"lr": "loguniform(1e-4, 1e-1)", "hidden": "choice([32, 64, 128])"}
+        },
         "objective": {"metric": "val_accuracy", "mode": "max"},
         "scheduler": {"max_t": 9, "reduction_factor": 3},
         "num_samples": 9,

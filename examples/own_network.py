@@ -53,7 +53,10 @@ def experiment():
         "search": {
             "space": {
                 "lr": "loguniform(1e-2, 1)",
-                "model_args": {"width": "choice([8, 16, 32])", "dropout": "uniform(0, 0.5)"},
+                "model_args": {
+                    "width": "choice([8, 16, 32])",
+                    "dropout": "uniform(0, 0.5)",
+                },
             }
         },
         "objective": {"metric": "val_accuracy", "mode": "max"},

@@ -35,7 +35,9 @@ so that small networks train to their end, too.
 def experiment():
     return {
         "training": {"dataset": "digits", "model": "cnn", "epochs": 6},
-        "search": {"space": {"lr": "loguniform(1e-2, 1)", "width": "choice([2, 4, 8, 16])"}},
+        "search": {
+            "space": {"lr": "loguniform(1e-2, 1)", "width": "choice([2, 4, 8, 16])"}
+        },
         "objectives": [{"metric": "val_loss"}, {"metric": "parameters"}],
         "scheduler": "none",
         "num_samples": 12,

@@ -52,5 +52,6 @@ for epoch in range(1, args.epochs + 1):
     val_loss = loss(logits, y[1400:]).item()
     val_accuracy = (logits.argmax(1) == y[1400:]).float().mean().item()
     print(f"epoch {epoch}: val_loss {val_loss:.4f}, val_accuracy {val_accuracy:.4f}")
-    tuner.report(val_loss=val_loss, val_accuracy=val_accuracy, epoch=epoch)  # the second
+    # The second
+    tuner.report(val_loss=val_loss, val_accuracy=val_accuracy, epoch=epoch)
 torch.save(model.state_dict(), "model.pt")

@@ -33,7 +33,11 @@ def train(config):
     x, y = load_digits(return_X_y=True)
     training = xgboost.DMatrix(x[:1400], y[:1400])
     validation = xgboost.DMatrix(x[1400:], y[1400:])
-    fixed = {"objective": "multi:softprob", "num_class": 10, "eval_metric": ["mlogloss", "merror"]}
+    fixed = {
+        "objective": "multi:softprob",
+        "num_class": 10,
+        "eval_metric": ["mlogloss", "merror"],
+    }
     metrics = {"val_loss": "val-mlogloss", "val_error": "val-merror"}
     before = tune.get_checkpoint()  # of this trial, after a kill
     model = TuneReportCheckpointCallback.get_model(before) if before else None

@@ -9,7 +9,12 @@ from tuner.shipped.search_spaces.random_search import CIFAR10_RESNET
 def experiment() -> ExperimentSpec:
     """32 random configs under ASHA; made for a GPU: `--gpus 0.25` runs four trials on each."""
     return ExperimentSpec(
-        training={"model": "resnet20", "dataset": "cifar10", "crop_padding": 4, "flip": True},
+        training={
+            "model": "resnet20",
+            "dataset": "cifar10",
+            "crop_padding": 4,
+            "flip": True,
+        },
         search={"strategy": "random", "space": CIFAR10_RESNET},
         objective={"metric": "val_accuracy", "mode": "max"},
         scheduler={"max_t": 30, "grace_period": 2, "reduction_factor": 3},

@@ -102,7 +102,9 @@ class Block(nn.Sequential):
         norm2 = nn.BatchNorm2d(channels, momentum=0.4)
         for norm in (norm1, norm2):
             norm.weight.requires_grad_(False)
-        super().__init__(conv1, nn.MaxPool2d(2), norm1, nn.GELU(), conv2, norm2, nn.GELU())
+        super().__init__(
+            conv1, nn.MaxPool2d(2), norm1, nn.GELU(), conv2, norm2, nn.GELU()
+        )
 
 
 class SpeedNetLearner:
@@ -112,7 +114,8 @@ class SpeedNetLearner:
     """
 
     metrics = ("train_loss", "val_loss", "val_accuracy")
-    stays_in_start_dir = True  # it writes nothing, and $TUNER_DATA may be a relative path
+    # It writes nothing, and $TUNER_DATA may be a relative path
+    stays_in_start_dir = True
 
     def __init__(
         self,
@@ -146,16 +149,23 @@ class SpeedNetLearner:
         """All images, the training images normalised and padded once for all epochs."""
         self.images_NCHW, labels_N = read_cifar10(self.settings.data_dir)
         self.labels_N = labels_N.to(self.device)
-        official_train = len(labels_N) * 5 // 6  # the last of six files is the test split
-        shuffled_N = torch.from_numpy(np.random.default_rng(0).permutation(official_train))
+        # The last of six files is the test split
+        official_train = len(labels_N) * 5 // 6
+        shuffled_N = torch.from_numpy(
+            np.random.default_rng(0).permutation(official_train)
+        )
         train_N = shuffled_N[official_train // 10 :]
         self.splits = {
-            "validation": shuffled_N[: official_train // 10],  # the same for every trial
+            # The same for every trial
+            "validation": shuffled_N[: official_train // 10],
             "test": torch.arange(official_train, len(labels_N)),
         }
-        self.batches = len(train_N) // self.settings.batch_size  # without a last short one
+        # Without a last short one
+        self.batches = len(train_N) // self.settings.batch_size
         if not self.batches:
-            raise UsageError(f"batch_size must be at most {len(train_N)}, the training images")
+            raise UsageError(
+                f"batch_size must be at most {len(train_N)}, the training images"
+            )
         self.train_labels_N = self.labels_N[train_N]
         x_NCHW = self.normalise(self.images_NCHW[train_N])
         padded_NCHW = F.pad(x_NCHW, (PADDING,) * 4, mode="reflect")
@@ -234,11 +244,14 @@ class SpeedNetLearner:
         shifts_2N = rng.integers(2 * PADDING + 1, size=(2, count))
         is_mirrored_N = (self.begins_mirrored_N[row_N] + self.epoch) % 2 == 1
         order_N, top_N, left_N, mirrored_N = (
-            torch.from_numpy(draws).to(self.device) for draws in (row_N, *shifts_2N, is_mirrored_N)
+            torch.from_numpy(draws).to(self.device)
+            for draws in (row_N, *shifts_2N, is_mirrored_N)
         )
         span = torch.arange(SIZE, device=self.device)
         rows_NH = top_N[:, None] + span
-        columns_NW = left_N[:, None] + torch.where(mirrored_N[:, None], span.flip(0), span)
+        columns_NW = left_N[:, None] + torch.where(
+            mirrored_N[:, None], span.flip(0), span
+        )
         x_NHWC = self.padded_NHWC[
             order_N[:, None, None], rows_NH[:, :, None], columns_NW[:, None, :]
         ]
@@ -262,7 +275,11 @@ class SpeedNetLearner:
         padded_NCHW = F.pad(x_NCHW, (1,) * 4, mode="reflect")
         shifts = [padded_NCHW[:, :, :SIZE, :SIZE], padded_NCHW[:, :, 2:, 2:]]
         logits_NK = torch.zeros(len(x_NCHW), 10, device=self.device)
-        for view_NCHW, weight in [(x_NCHW, 1 / 2), (shifts[0], 1 / 4), (shifts[1], 1 / 4)]:
+        for view_NCHW, weight in [
+            (x_NCHW, 1 / 2),
+            (shifts[0], 1 / 4),
+            (shifts[1], 1 / 4),
+        ]:
             both_NK = self.model(view_NCHW) + self.model(view_NCHW.flip(3))
             logits_NK += weight / 2 * both_NK.float()
         return logits_NK
@@ -273,7 +290,9 @@ class SpeedNetLearner:
             torch.tensor(stat_C, dtype=self.dtype, device=self.device)[:, None, None]
             for stat_C in (MEAN_C, STD_C)
         )
-        x_NCHW = images_NCHW.to(self.device, self.dtype, memory_format=torch.channels_last)
+        x_NCHW = images_NCHW.to(
+            self.device, self.dtype, memory_format=torch.channels_last
+        )
         return (x_NCHW / 255 - mean_C11) / std_C11
 
 
@@ -287,7 +306,10 @@ def build_optimizer(model: SpeedNet, settings: Settings) -> torch.optim.SGD:
     lr = settings.lr * (1 - MOMENTUM) / 1024
     decay = settings.weight_decay * (1 - MOMENTUM) * settings.batch_size / 1024
     norm_biases = [m.bias for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
-    others = [model.whiten.bias, *(p for p in model.parameters() if p.requires_grad and p.ndim > 1)]
+    others = [
+        model.whiten.bias,
+        *(p for p in model.parameters() if p.requires_grad and p.ndim > 1),
+    ]
     groups = [
         {"params": params, "lr": rate, "peak_lr": rate, "weight_decay": decay / rate}
         for params, rate in [(others, lr), (norm_biases, NORM_BIAS_LR * lr)]
@@ -296,7 +318,9 @@ def build_optimizer(model: SpeedNet, settings: Settings) -> torch.optim.SGD:
 
 
 @torch.no_grad()
-def look_ahead(slow_tensors: list[Tensor], tensors: list[Tensor], *, keep: float) -> None:
+def look_ahead(
+    slow_tensors: list[Tensor], tensors: list[Tensor], *, keep: float
+) -> None:
     """Move the slow weights towards the present ones, and go on from there: Zhang et al. 2019.
 
     It averages out the noise of a large rate. `keep` grows: most is averaged at the end.
@@ -312,7 +336,9 @@ def read_cifar10(data_dir: str | None) -> tuple[Tensor, Tensor]:
 
     The archive is where tuner's own data sets are, and downloaded if it is missing.
     """
-    folder = Path(data_dir or os.environ.get("TUNER_DATA") or "~/.cache/tuner").expanduser()
+    folder = Path(
+        data_dir or os.environ.get("TUNER_DATA") or "~/.cache/tuner"
+    ).expanduser()
     path = folder / "cifar-10-binary.tar.gz"
     try:
         if not path.exists():
@@ -320,13 +346,19 @@ def read_cifar10(data_dir: str | None) -> tuple[Tensor, Tensor]:
             # It appears when it is complete and verified, so trials may do this side by side
             torch.hub.download_url_to_file(URL, str(path), SHA256, progress=False)
         with tarfile.open(path) as archive:  # read in place: nothing is extracted
-            names = [f"cifar-10-batches-bin/{name}.bin" for name in (*TRAIN_FILES, TEST_FILE)]
+            names = [
+                f"cifar-10-batches-bin/{name}.bin" for name in (*TRAIN_FILES, TEST_FILE)
+            ]
             files = [archive.extractfile(name) for name in names]
             content = b"".join(file.read() for file in files if file)
     except (OSError, RuntimeError, KeyError, tarfile.TarError) as error:
-        raise DataError(f"CIFAR-10 cannot be read from {path}, or from {URL}: {error}") from error
+        raise DataError(
+            f"CIFAR-10 cannot be read from {path}, or from {URL}: {error}"
+        ) from error
     # A record is the label and the red, green and blue plane
-    records = torch.frombuffer(bytearray(content), dtype=torch.uint8).view(-1, 1 + 3 * SIZE**2)
+    records = torch.frombuffer(bytearray(content), dtype=torch.uint8).view(
+        -1, 1 + 3 * SIZE**2
+    )
     return records[:, 1:].view(-1, 3, SIZE, SIZE), records[:, 0].long()
 
 

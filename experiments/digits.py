@@ -12,7 +12,12 @@ def experiment() -> ExperimentSpec:
     So many are searched by `mixed`; with `--num-samples` below 12 they are random.
     """
     return ExperimentSpec(
-        training={"model": "cnn", "dataset": "digits", "width": 32, "label_smoothing": 0.1},
+        training={
+            "model": "cnn",
+            "dataset": "digits",
+            "width": 32,
+            "label_smoothing": 0.1,
+        },
         search={"space": DIGITS_CNN},
         objective={"metric": "val_loss", "mode": "min"},
         scheduler={"max_t": 10, "grace_period": 1, "reduction_factor": 3},

@@ -30,7 +30,9 @@ class MLPLearner:
         torch.manual_seed(constants["seed"])
         images, labels = load_digits(return_X_y=True)
         arrays = train_test_split(images / 16, labels, test_size=0.2, random_state=0)
-        x_train, x_val, y_train, y_val = (torch.tensor(a, device=device) for a in arrays)
+        x_train, x_val, y_train, y_val = (
+            torch.tensor(a, device=device) for a in arrays
+        )
         self.train = (x_train.float(), y_train)
         self.val = (x_val.float(), y_val)
         self.model = nn.Sequential(
@@ -74,7 +76,9 @@ def experiment() -> ExperimentSpec:
     """12 random configs of the MLP under ASHA."""
     return ExperimentSpec(
         trainable=MLPLearner,
-        search={"space": {"lr": "loguniform(1e-4, 1e-1)", "hidden": "choice([32, 64, 128])"}},
+        search={
+            "space": {"lr": "loguniform(1e-4, 1e-1)", "hidden": "choice([32, 64, 128])"}
+        },
         objective={"metric": "val_accuracy", "mode": "max"},
         scheduler={"max_t": 10, "reduction_factor": 3},
         num_samples=12,

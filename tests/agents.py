@@ -23,7 +23,9 @@ class Agent:
 
         async def answer():
             headers = {"Authorization": f"Bearer {self.token}"}
-            async with httpx2.AsyncClient(headers=headers, timeout=60, verify=False) as http:
+            async with httpx2.AsyncClient(
+                headers=headers, timeout=60, verify=False
+            ) as http:
                 transport = streamable_http_client(self.url, http_client=http)
                 async with Client(transport, mode=self.mode) as client:
                     return await question(client)

@@ -19,7 +19,10 @@ def records(number, count=IMAGES_A_FILE):
     rng = np.random.default_rng(number)
     images = rng.integers(0, 256, (count, 3, 32, 32), dtype=np.uint8)
     labels = np.arange(count, dtype=np.uint8) % 10
-    rows = (bytes([label]) + image.tobytes() for label, image in zip(labels, images, strict=True))
+    rows = (
+        bytes([label]) + image.tobytes()
+        for label, image in zip(labels, images, strict=True)
+    )
     return images, labels, b"".join(rows)
 
 

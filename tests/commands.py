@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from tuner.cli.main import cli
 from tuner.errors import UsageError
 
-A_FUNCTION = "commands:a_function"  # as a trainable: it can be imported, and has no test split
+# As a trainable: it can be imported, and has no test split
+A_FUNCTION = "commands:a_function"
 CONNECT = "tuner.cluster.connect.connect"
 GOOD = {
     "training": {"model": "cnn", "dataset": "digits"},
@@ -51,7 +52,9 @@ def start(*arguments, by=subprocess.Popen, **options):
 
 def tuner(*arguments, **options):
     """A real process of the command line, when it has ended."""
-    return start(*arguments, by=subprocess.run, capture_output=True, text=True, **options)
+    return start(
+        *arguments, by=subprocess.run, capture_output=True, text=True, **options
+    )
 
 
 def text_of(path, spec):

@@ -59,14 +59,19 @@ def retrained(
     return Results(spec.folder)
 
 
-def refitted(search: Results, *, end: str = "completed", linked: bool = False) -> Results:
+def refitted(
+    search: Results, *, end: str = "completed", linked: bool = False
+) -> Results:
     """The refit of a search, whose trial has ended so after two epochs."""
     spec = validate(build_refit_spec(search))
     ExperimentFolder(spec.folder).create(describe(spec))
     if linked:
         link(search, spec.name, REFITTED)
     writer = Writer(spec.folder)
-    reports = [{"epochs_trained": 1, "train_loss": 0.1}, {"epochs_trained": 2, "train_loss": 0.3}]
+    reports = [
+        {"epochs_trained": 1, "train_loss": 0.1},
+        {"epochs_trained": 2, "train_loss": 0.3},
+    ]
     writer.trial(0, reports, config=spec.search.configs[0], end=end)  # type: ignore[attr-defined]
     for epoch in (1, 2):
         writer.checkpoint("00000", epoch)

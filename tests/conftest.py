@@ -30,7 +30,9 @@ settings.load_profile("quick")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--rewrite-snapshots", action="store_true", help="rewrite tests/snapshots/")
+    parser.addoption(
+        "--rewrite-snapshots", action="store_true", help="rewrite tests/snapshots/"
+    )
 
 
 def pytest_configure(config):
@@ -70,12 +72,15 @@ def _skip_without_gpu(items):
 
         missing = not torch.cuda.is_available()
         for item in items:
-            item.add_marker(pytest.mark.skipif(missing, reason="needs a CUDA device: none here"))
+            item.add_marker(
+                pytest.mark.skipif(missing, reason="needs a CUDA device: none here")
+            )
 
 
 def pytest_collection_finish():
     gc.collect()
-    gc.freeze()  # what is imported stays: a test that collects garbage need not look through it
+    # What is imported stays: a test that collects garbage need not look through it
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
@@ -104,7 +109,11 @@ def pytest_runtest_makereport(item, call):
     """Let a failing test show the last lines of the logs in its temporary folders."""
     report = yield
     if report.failed and call.when == "call":
-        folders = [item.funcargs[name] for name in ("tmp_path", "here") if name in item.funcargs]
+        folders = [
+            item.funcargs[name]
+            for name in ("tmp_path", "here")
+            if name in item.funcargs
+        ]
         logs = {path for folder in folders for path in Path(folder).rglob("log*.txt")}
         newest = sorted(logs, key=lambda path: path.stat().st_mtime)[-_MOST_LOGS:]
         for path in newest:
@@ -159,7 +168,9 @@ def install(tmp_path, monkeypatch):
         folder = site / f"{modules[-1]}-1.0.dist-info"
         folder.mkdir(parents=True)
         (site / f"{modules[-1]}.py").write_text(code)
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (folder / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n"
+        )
         lines = [
             f"[tuner.{group}]\n{name} = {modules[-1]}:{value}\n"
             for group, (name, value) in groups.items()

@@ -12,7 +12,11 @@ import torch
 METHOD = "forkserver"
 _IMPORTED = (
     *("torch._dynamo", "tuner.vision.image_classifier", "tuner.vision.pipeline"),
-    *("tuner.testing.searcher_contract", "tuner.search.searchers.mixed", "tuner.trial.memory"),
+    *(
+        "tuner.testing.searcher_contract",
+        "tuner.search.searchers.mixed",
+        "tuner.trial.memory",
+    ),
 )
 
 

@@ -13,7 +13,13 @@ from tuner.vision.image_classifier import ImageClassifier
 
 SPACE = {"lr": "loguniform(0.01, 1)", "batch_size": "choice([64, 128])"}
 CONFIG = {"lr": 0.3, "batch_size": 64}
-REFITS = {"name": "s", "trial_id": "00000", "epoch": 1, "chosen_by": "val_loss", "value": 0.25}
+REFITS = {
+    "name": "s",
+    "trial_id": "00000",
+    "epoch": 1,
+    "chosen_by": "val_loss",
+    "value": 0.25,
+}
 
 
 def read_card(folder: Path) -> str:
@@ -46,7 +52,14 @@ def trained(
     )
     writer = Writer(folder)
     for number, config in enumerate(configs):
-        _train(writer, f"{number:05}", config, constants, seed, steps[number] if steps else 1)
+        _train(
+            writer,
+            f"{number:05}",
+            config,
+            constants,
+            seed,
+            steps[number] if steps else 1,
+        )
     writer.end()
     return Results(folder)
 

@@ -12,19 +12,77 @@ for _ in range(200):
 
 values = st.sampled_from(
     [
-        *(None, True, False, 0, -1, 1, 1.5, 10**15, 2**63, 10**400, 1e308, -1e308, 1e-320),
+        *(
+            None,
+            True,
+            False,
+            0,
+            -1,
+            1,
+            1.5,
+            10**15,
+            2**63,
+            10**400,
+            1e308,
+            -1e308,
+            1e-320,
+        ),
         *(float("nan"), float("inf"), "", "a", "x" * 10_000, "\ud800", "\0", "\x1b[2J"),
-        *("..", "../../x", "/etc/passwd", "~", "A(", "uniform(", "choice(['A('])", "choice([1])"),
-        *("uniform(0, 1" + "0" * 400 + ")", f"uniform(0, {'-' * 900}x)", "lr ** 9 ** 9 > 1"),
-        *("quniform(0, 1e300, 1e-300)", "randint(0, 1000000000000)", "loguniform(1e-3, 1)"),
+        *(
+            "..",
+            "../../x",
+            "/etc/passwd",
+            "~",
+            "A(",
+            "uniform(",
+            "choice(['A('])",
+            "choice([1])",
+        ),
+        *(
+            "uniform(0, 1" + "0" * 400 + ")",
+            f"uniform(0, {'-' * 900}x)",
+            "lr ** 9 ** 9 > 1",
+        ),
+        *(
+            "quniform(0, 1e300, 1e-300)",
+            "randint(0, 1000000000000)",
+            "loguniform(1e-3, 1)",
+        ),
         *("00000", "99999999999", "completed", "failed", "grid", "json:dumps", "x:y"),
-        *([], {}, [[]], {"a": {}}, ["a"], [1, "x", None], [["lr > 1"]], {"lr": "randn()"}, NESTED),
+        *(
+            [],
+            {},
+            [[]],
+            {"a": {}},
+            ["a"],
+            [1, "x", None],
+            [["lr > 1"]],
+            {"lr": "randn()"},
+            NESTED,
+        ),
     ]
 ).map(copy.deepcopy)
 keys = st.sampled_from(
     [
-        *("confirms", "warm_start", "storage", "seed", "log", "brackets", "points", "configs"),
-        *("seeds", "forbid", "points_to_evaluate", "epochs", "split", "time_budget_s", "origin"),
+        *(
+            "confirms",
+            "warm_start",
+            "storage",
+            "seed",
+            "log",
+            "brackets",
+            "points",
+            "configs",
+        ),
+        *(
+            "seeds",
+            "forbid",
+            "points_to_evaluate",
+            "epochs",
+            "split",
+            "time_budget_s",
+            "origin",
+        ),
         *("", "a.b", "\ud800", "x" * 1000),
     ]
 )

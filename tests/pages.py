@@ -16,13 +16,16 @@ from click.testing import Result
 
 ROOT = Path(__file__).parents[1]
 LIMIT_S = 600
-IN_ONE_PROCESS = "--max-concurrent 1"  # a process takes longer to start than to train so little
+# A process takes longer to start than to train so little
+IN_ONE_PROCESS = "--max-concurrent 1"
 
 
 def with_options(line: str, options: str) -> str:
     """A command with further options if it runs a search."""
     command, mark, comment = line.partition("  #")
-    return f"{command} {options}{mark}{comment}" if line.startswith("tuner run ") else line
+    return (
+        f"{command} {options}{mark}{comment}" if line.startswith("tuner run ") else line
+    )
 
 
 _WHY = r"^  (Trial \d+ validated|It has the default config).*?\.\n"
@@ -35,7 +38,9 @@ def find_shape(output: str) -> list[str]:
     """
     output = re.sub(_WHY, "", output, flags=re.M | re.S)
     lines = re.sub(r"(\d+m )?\d[\d.e+-]*", "#", output).splitlines()
-    return [line for line, _ in groupby(" ".join(line.split()) for line in lines) if line]
+    return [
+        line for line, _ in groupby(" ".join(line.split()) for line in lines) if line
+    ]
 
 
 class Page:
@@ -102,7 +107,9 @@ class Example:
     def skip_without_packages(self) -> None:
         for package in re.findall(r"(?m)^(?:import|from) (\w+)", self.text):
             if find_spec(package) is None:
-                pytest.skip(f"{self.name} needs {package}: install the extra `examples`")
+                pytest.skip(
+                    f"{self.name} needs {package}: install the extra `examples`"
+                )
 
 
 EXAMPLES = [Example(path) for path in sorted((ROOT / "examples").glob("*.py"))]
@@ -110,7 +117,10 @@ EXAMPLES = [Example(path) for path in sorted((ROOT / "examples").glob("*.py"))]
 
 def run_in_shell(command: str, folder: Path) -> str:
     """What a command prints in a folder, with `tuner` on the PATH; it may not fail."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
     environment.pop("TUNER_STORAGE", None)
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],

@@ -19,7 +19,9 @@ def pixels(label: int, *, seed: int, size: tuple[int, int] = (40, 48)) -> np.nda
     return image.astype(np.uint8)
 
 
-def write(folder: Path, *, each: int = 10, classes=CLASSES, seed: int = 0, suffix="jpg") -> Path:
+def write(
+    folder: Path, *, each: int = 10, classes=CLASSES, seed: int = 0, suffix="jpg"
+) -> Path:
     """`folder` with a sub-folder of `each` images for each class."""
     for label, name in enumerate(classes):
         (folder / name).mkdir(parents=True, exist_ok=True)

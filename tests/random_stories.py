@@ -61,7 +61,8 @@ class Story:
         allowed = {
             "ms <= 5": report["ms"] <= 5,
             "val_accuracy < 0.9": report["val_accuracy"] < 0.9,
-            "ms <= 5 and val_accuracy >= 0.2": report["ms"] <= 5 and report["val_accuracy"] >= 0.2,
+            "ms <= 5 and val_accuracy >= 0.2": report["ms"] <= 5
+            and report["val_accuracy"] >= 0.2,
         }
         return all(allowed[limit] for limit in self.limits)
 
@@ -108,7 +109,9 @@ class Story:
         found.sort()
         if found and self.has_default and self.choose == "estimate":
             leader = found[0][0]
-            found.sort(key=lambda each: each[2] != 0 or not self.is_close(each[0], leader))
+            found.sort(
+                key=lambda each: each[2] != 0 or not self.is_close(each[0], leader)
+            )
         return [(number, epoch, value) for *_, number, epoch, value in found]
 
     def is_close(self, default, leader):
@@ -116,7 +119,9 @@ class Story:
         share = self.sign * leader
         squared = NormalDist().inv_cdf(1.383 / 2) ** 2
         centre = share + squared / (2 * IMAGES)
-        reach = sqrt(squared * (share * (1 - share) / IMAGES + squared / (4 * IMAGES**2)))
+        reach = sqrt(
+            squared * (share * (1 - share) / IMAGES + squared / (4 * IMAGES**2))
+        )
         scale = 1 + squared / IMAGES
         return abs(self.sign * default - centre / scale) <= reach / scale
 
@@ -140,7 +145,9 @@ class Story:
 
 
 ROUNDED = st.sampled_from([0.1, 0.3, 0.5, 0.7, 0.9, 0.95])
-REPORT = st.fixed_dictionaries({"val_accuracy": ROUNDED, "ms": st.sampled_from([1, 5, 9])})
+REPORT = st.fixed_dictionaries(
+    {"val_accuracy": ROUNDED, "ms": st.sampled_from([1, 5, 9])}
+)
 
 
 @st.composite
@@ -178,7 +185,11 @@ def spec_of(story):
         "from_epoch": story.from_epoch,
         "others": list(story.others),
     }
-    search = {"strategy": "random", "space": {"lr": story.domain}, "points_to_evaluate": [DEFAULT]}
+    search = {
+        "strategy": "random",
+        "space": {"lr": story.domain},
+        "points_to_evaluate": [DEFAULT],
+    }
     return {"objective": objective, "search": search, "scheduler": None}
 
 
@@ -187,7 +198,9 @@ def written(story, folder, *, content=lambda number, epoch: b"weights", **spec):
     writer = Writer(make_folder(folder, **spec_of(story) | spec))
     path = folder / "experiment.json"
     document = read_document(path)
-    path.write_text(json.dumps(document | {VALIDATION: {"images": IMAGES, "baseline": 0.1}}))
+    path.write_text(
+        json.dumps(document | {VALIDATION: {"images": IMAGES, "baseline": 0.1}})
+    )
     for number, trial in enumerate(story.trials):
         origin = {"origin": "initial"} if number == 0 and story.has_default else {}
         write_trial(writer, number, trial, content, **origin)

@@ -14,7 +14,9 @@ class FakeClient:
 
     def submit_job(self, **options):
         self.calls.append(options)
-        self.jobs.append(details("new", "SUCCEEDED", code=0, metadata=options["metadata"]))
+        self.jobs.append(
+            details("new", "SUCCEEDED", code=0, metadata=options["metadata"])
+        )
         return "new"
 
     def list_jobs(self):
@@ -32,7 +34,9 @@ class FakeClient:
             yield text
 
 
-def details(job_id, status, *, code=None, metadata=None, started=1000, ended=2000, message=""):
+def details(
+    job_id, status, *, code=None, metadata=None, started=1000, ended=2000, message=""
+):
     return SimpleNamespace(
         submission_id=job_id,
         status=SimpleNamespace(value=status),

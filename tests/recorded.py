@@ -40,11 +40,14 @@ def record(
     built = build_spec(fields)
     space = parse_space(fields["search"]["space"])
     rng = np.random.default_rng(seed)
-    events: list[dict[str, Any]] = [{"event": "experiment_started", "time": 0.0, "resumed": False}]
+    events: list[dict[str, Any]] = [
+        {"event": "experiment_started", "time": 0.0, "resumed": False}
+    ]
     for number in range(trials):
         u_D = point(rng) if point else rng.random(len(space))
         config = {
-            name: d.compute_value(float(u)) for (name, d), u in zip(space.items(), u_D, strict=True)
+            name: d.compute_value(float(u))
+            for (name, d), u in zip(space.items(), u_D, strict=True)
         }
         trial = {"time": float(number), "trial_id": f"{number:05}"}
         events.append({"event": "trial_started", **trial, "config": config})
@@ -54,7 +57,9 @@ def record(
             if report[built.objective.metric] != report[built.objective.metric]:
                 end = {"status": "failed", "error": {"kind": "nan", "message": "NaN"}}
                 break
-            events.append({"event": "result", **trial, "epoch": epoch, "metrics": report})
+            events.append(
+                {"event": "result", **trial, "epoch": epoch, "metrics": report}
+            )
         is_whole = len(reports) >= (built.epochs or 1)
         end = end or {"status": "completed" if is_whole else "stopped"}
         events.append({"event": "trial_ended", **trial, **end})

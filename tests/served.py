@@ -34,7 +34,9 @@ class Served:
             transport = httpx.ASGITransport(self.app)
             headers = {"Authorization": f"Bearer {TOKEN}"}
             options_of_all = {"base_url": HOST, "headers": headers, "verify": False}
-            async with httpx.AsyncClient(transport=transport, **options_of_all) as client:
+            async with httpx.AsyncClient(
+                transport=transport, **options_of_all
+            ) as client:
                 return await client.request(method, path, **options)
 
         return asyncio.run(asked())

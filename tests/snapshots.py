@@ -37,7 +37,9 @@ class Snapshot:
         self._test = request.node
         self._name = self._test.nodeid.partition("::")[2]
         self._rewrites = request.config.option.rewrite_snapshots
-        self._file = TESTS / "snapshots" / self._test.path.relative_to(TESTS).with_suffix(".txt")
+        self._file = (
+            TESTS / "snapshots" / self._test.path.relative_to(TESTS).with_suffix(".txt")
+        )
         self._texts = []
 
     def __call__(self, text, varying=None):
@@ -45,7 +47,9 @@ class Snapshot:
         folder = re.escape(str(self._test.funcargs.get("tmp_path", "no folder")))
         for pattern, name in {folder: "TMP", **(varying or {}), **VARYING}.items():
             text = re.sub(pattern, name, text)
-        self._texts.append("\n".join(line.rstrip() for line in text.strip("\n").splitlines()))
+        self._texts.append(
+            "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+        )
         sections = _read(self._file)
         if self._rewrites:
             sections[self._name] = NEXT.join(self._texts)
@@ -56,7 +60,9 @@ class Snapshot:
         expected = sections.get(self._name, "").split(NEXT)[len(self._texts) - 1 :][:1]
         if expected != self._texts[-1:]:
             lines = ("".join(expected).splitlines(), self._texts[-1].splitlines())
-            diff = "\n".join(difflib.unified_diff(*lines, str(self._file), "this run", lineterm=""))
+            diff = "\n".join(
+                difflib.unified_diff(*lines, str(self._file), "this run", lineterm="")
+            )
             pytest.fail(f"{diff}\nto accept it: pytest --rewrite-snapshots")
 
     def compare_value(self, value):

@@ -11,12 +11,16 @@ _LISTEN = "0A"
 def listening(pids):
     """(pid, address) of every TCP socket on which one of `pids` listens."""
     table = _table()
-    return [(pid, table[inode]) for pid in pids for inode in _inodes(pid) if inode in table]
+    return [
+        (pid, table[inode]) for pid in pids for inode in _inodes(pid) if inode in table
+    ]
 
 
 def outside(pids):
     """Those of `listening` that can be reached from other machines."""
-    return [(pid, address) for pid, address in listening(pids) if not _is_loopback(address)]
+    return [
+        (pid, address) for pid, address in listening(pids) if not _is_loopback(address)
+    ]
 
 
 def _is_loopback(address):
@@ -35,7 +39,9 @@ def _table():
 
 
 def _address(text):
-    words = [bytes.fromhex(text[start : start + 8])[::-1] for start in range(0, len(text), 8)]
+    words = [
+        bytes.fromhex(text[start : start + 8])[::-1] for start in range(0, len(text), 8)
+    ]
     return ipaddress.ip_address(b"".join(words))
 
 

@@ -10,7 +10,8 @@ BUCKET = "s3://experiments"
 _NEEDED = ("s3fs", "moto", "flask")
 
 needs_s3 = pytest.mark.skipif(
-    not all(map(importlib.util.find_spec, _NEEDED)), reason=f"needs {', '.join(_NEEDED)}"
+    not all(map(importlib.util.find_spec, _NEEDED)),
+    reason=f"needs {', '.join(_NEEDED)}",
 )
 
 

@@ -8,11 +8,23 @@ from synthetic import Clock, Writer, make_folder
 
 from tuner.experiment.results.results import Results
 
-SPACE = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 1)", "width": "choice([16, 32])"}
+SPACE = {
+    "lr": "loguniform(0.001, 1)",
+    "momentum": "uniform(0, 1)",
+    "width": "choice([16, 32])",
+}
 TAGS = "<b>bold</b></script><script>alert(1)</script>"
 ODD = (
     *("no_trial", "one_trial", "no_report", "all_failed", "running", "no_scheduler"),
-    *("categorical", "conditional", "diverged", "one_config", "foreign", "hostile", "extreme"),
+    *(
+        "categorical",
+        "conditional",
+        "diverged",
+        "one_config",
+        "foreign",
+        "hostile",
+        "extreme",
+    ),
 )
 
 
@@ -22,7 +34,9 @@ def search(folder: Path, trials: int = 30, *, seed: int = 0, **spec: Any) -> Res
     Every third trial is run to its end, the others are stopped at epoch 1; trial 4 fails.
     """
     chance = random.Random(seed)
-    writer = Writer(make_folder(folder, **{"search": _random(SPACE), "seed": seed} | spec))
+    writer = Writer(
+        make_folder(folder, **{"search": _random(SPACE), "seed": seed} | spec)
+    )
     for number in range(trials):
         distance = chance.uniform(0, 2)
         config = {
@@ -34,7 +48,9 @@ def search(folder: Path, trials: int = 30, *, seed: int = 0, **spec: Any) -> Res
         metrics = {"peak_memory_mib": 400.0 + config["width"], "images_per_s": 5000.0}
         reports = [{"val_accuracy": value, **metrics} for value in values]
         if number == 4:
-            writer.trial(number, reports[:2], error=("oom", "out of memory"), config=config)
+            writer.trial(
+                number, reports[:2], error=("oom", "out of memory"), config=config
+            )
         elif number % 3:
             writer.trial(number, reports[:1], end="stopped", config=config)
         else:
@@ -68,9 +84,13 @@ def odd(folder: Path, kind: str) -> Results:
         case "no_report":
             trials = [([], {"lr": 0.1}, {})] * 2
         case "all_failed":
-            trials = [([0.5] * n, {"lr": 0.1}, {"error": ("nan", TAGS)}) for n in range(3)]
+            trials = [
+                ([0.5] * n, {"lr": 0.1}, {"error": ("nan", TAGS)}) for n in range(3)
+            ]
         case "running":
-            trials = [([0.5] * n, {"lr": 0.1 / (n + 1)}, {"end": None}) for n in range(3)]
+            trials = [
+                ([0.5] * n, {"lr": 0.1 / (n + 1)}, {"end": None}) for n in range(3)
+            ]
         case "no_scheduler":
             spec = {"scheduler": False}
             trials = [([v, v], {"lr": v}, {}) for v in values]
@@ -82,10 +102,13 @@ def odd(folder: Path, kind: str) -> Results:
             }
             spec = {"search": _random(space)}
             trials = [
-                ([v], {"a": "xy"[v > 0.5], "b": v > 0.3, "l": [1 + (v > 0.7)]}, {}) for v in values
+                ([v], {"a": "xy"[v > 0.5], "b": v > 0.3, "l": [1 + (v > 0.7)]}, {})
+                for v in values
             ]
         case "conditional":
-            branches = "{'name': 'sgd', 'lr': loguniform(0.001, 1)}, {'name': 'adam'}, None"
+            branches = (
+                "{'name': 'sgd', 'lr': loguniform(0.001, 1)}, {'name': 'adam'}, None"
+            )
             spec = {"search": _random({"opt": f"choice([{branches}])"})}
             options = [
                 {"name": "sgd", "lr": 0.1},
@@ -101,15 +124,27 @@ def odd(folder: Path, kind: str) -> Results:
         case "one_config":
             trials = [([v], {"lr": 0.1}, {}) for v in values]
         case "foreign":
-            trials = [([v], {"lr": [100, True, "q"][n % 3]}, {}) for n, v in enumerate(values)]
+            trials = [
+                ([v], {"lr": [100, True, "q"][n % 3]}, {}) for n, v in enumerate(values)
+            ]
         case "extreme":  # numbers at the ends of what a journal takes
             large = 10**300
             n = range(12)
-            trials = [([large * (-1) ** i, i], {"lr": large - i, "n": 10.0**-i}, {}) for i in n]
+            trials = [
+                ([large * (-1) ** i, i], {"lr": large - i, "n": 10.0**-i}, {})
+                for i in n
+            ]
         case "hostile":
-            spec = {"search": _random({TAGS.replace("/", ""): "choice(['<i>', '</script>'])"})}
+            spec = {
+                "search": _random(
+                    {TAGS.replace("/", ""): "choice(['<i>', '</script>'])"}
+                )
+            }
             name = TAGS.replace("/", "")
-            trials = [([v], {name: ["<i>", "</script>"][n % 2]}, {}) for n, v in enumerate(values)]
+            trials = [
+                ([v], {name: ["<i>", "</script>"][n % 2]}, {})
+                for n, v in enumerate(values)
+            ]
     writer = Writer(make_folder(folder, **spec))
     first = 10**30 if kind == "extreme" else 0
     for number, (reports, config, how) in enumerate(trials, start=first):

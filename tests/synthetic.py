@@ -53,7 +53,12 @@ def make_folder(folder, *, metric="val_accuracy", mode="max", scheduler=True, **
     """
     folder.mkdir(parents=True)
     if scheduler is True:
-        scheduler = {"name": "asha", "max_t": 10, "grace_period": 1, "reduction_factor": 2}
+        scheduler = {
+            "name": "asha",
+            "max_t": 10,
+            "grace_period": 1,
+            "reduction_factor": 2,
+        }
     full = {
         "name": folder.name,
         "trainable": TRAINABLE,
@@ -66,7 +71,13 @@ def make_folder(folder, *, metric="val_accuracy", mode="max", scheduler=True, **
         "seed": 1,
     } | spec
     versions = {"ray": "2.60.0", "torch": "2.13.0"}
-    document = {"format": 1, "spec": full, "seed": 1, "versions": versions, "git_revision": None}
+    document = {
+        "format": 1,
+        "spec": full,
+        "seed": 1,
+        "versions": versions,
+        "git_revision": None,
+    }
     (folder / "experiment.json").write_text(json.dumps(document))
     return folder
 
@@ -85,11 +96,24 @@ class Writer:
         return self.events[-1]
 
     def trial(
-        self, number, values=(), *, end=COMPLETED, error=None, config=None, first=1, **fields
+        self,
+        number,
+        values=(),
+        *,
+        end=COMPLETED,
+        error=None,
+        config=None,
+        first=1,
+        **fields,
     ):
         """A trial that reports `values` (val_accuracy, or dicts of metrics) and ends as `end`."""
         trial_id = f"{number:05}"
-        self.add(TRIAL_STARTED, trial_id=trial_id, config=config or {"lr": 10.0**-number}, **fields)
+        self.add(
+            TRIAL_STARTED,
+            trial_id=trial_id,
+            config=config or {"lr": 10.0**-number},
+            **fields,
+        )
         for epoch, value in enumerate(values, start=first):
             metrics = value if isinstance(value, dict) else {"val_accuracy": value}
             self.add(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
@@ -102,7 +126,9 @@ class Writer:
 
     def checkpoint(self, trial_id, epoch, content=b"weights"):
         """Write a checkpoint file and journal it; returns its path."""
-        path = self.folder / "trials" / trial_id / "checkpoints" / str(epoch) / "state.pt"
+        path = (
+            self.folder / "trials" / trial_id / "checkpoints" / str(epoch) / "state.pt"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         self.journal_checkpoint(trial_id, epoch, path)
@@ -110,7 +136,13 @@ class Writer:
 
     def journal_checkpoint(self, trial_id, epoch, path):
         name = path.relative_to(self.folder).as_posix()
-        self.add(CHECKPOINT, trial_id=trial_id, epoch=epoch, path=name, sha256=compute_sha256(path))
+        self.add(
+            CHECKPOINT,
+            trial_id=trial_id,
+            epoch=epoch,
+            path=name,
+            sha256=compute_sha256(path),
+        )
 
     def end(self, status=COMPLETED, **fields):
         self.add(EXPERIMENT_ENDED, status=status, **fields)
@@ -130,6 +162,8 @@ def ended(folder, *trials, **spec):
     """The folder of a search that has ended; of each trial its values, or as a tuple its error."""
     writer = Writer(make_folder(folder, **spec))
     for number, values in enumerate(trials):
-        writer.trial(number, **{"error" if isinstance(values, tuple) else "values": values})
+        writer.trial(
+            number, **{"error" if isinstance(values, tuple) else "values": values}
+        )
     writer.end()
     return folder

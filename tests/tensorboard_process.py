@@ -17,7 +17,13 @@ from tuner.spec.experiment import build_spec
 
 LIMIT_S = 120
 STATUSES = [f"STATUS_{name}" for name in ("UNKNOWN", "SUCCESS", "FAILURE", "RUNNING")]
-CONFIG = {"lr": 0.01, "batch_size": 32, "schedule": None, "nesterov": True, "layers": [1, 2]}
+CONFIG = {
+    "lr": 0.01,
+    "batch_size": 32,
+    "schedule": None,
+    "nesterov": True,
+    "layers": [1, 2],
+}
 
 
 class RunningTensorBoard:
@@ -47,11 +53,20 @@ class RunningTensorBoard:
         self.history = History(self.spec.objective)
         self.writer = TensorBoardWriter(self.spec, self.history)
         self.story = Writer(self.spec.folder)
-        reports = [{"val_loss": v, "val_accuracy": 1 - v, "epoch_s": 2.0} for v in (0.5, 0.2, 0.3)]
+        reports = [
+            {"val_loss": v, "val_accuracy": 1 - v, "epoch_s": 2.0}
+            for v in (0.5, 0.2, 0.3)
+        ]
         self.story.trial(0, reports, config=CONFIG)
-        self.story.trial(1, reports[:1], end="stopped", config=CONFIG | {"batch_size": 128})
-        self.story.trial(2, [], error=("exception", "m"), config=CONFIG | {"schedule": "cosine"})
-        self.story.trial(3, reports[:1], error=("nan", "m"), config=CONFIG | {"layers": [3]})
+        self.story.trial(
+            1, reports[:1], end="stopped", config=CONFIG | {"batch_size": 128}
+        )
+        self.story.trial(
+            2, [], error=("exception", "m"), config=CONFIG | {"schedule": "cosine"}
+        )
+        self.story.trial(
+            3, reports[:1], error=("nan", "m"), config=CONFIG | {"layers": [3]}
+        )
         self.story.trial(4, reports[:1], end=None, config=CONFIG)
         self.story.trial(5, [], end=None, config=CONFIG)
         for event in self.story.events:
@@ -87,7 +102,9 @@ class RunningTensorBoard:
         while time.monotonic() < deadline:
             assert self.process.poll() is None, self.process.stderr.read()
             try:
-                groups = self.ask("hparams/session_groups", body).get("sessionGroups", [])
+                groups = self.ask("hparams/session_groups", body).get(
+                    "sessionGroups", []
+                )
             except OSError:
                 groups = []
             values = {group["name"]: group["metricValues"] for group in groups}

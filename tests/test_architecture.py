@@ -77,8 +77,12 @@ def test_packages_import_only_lower_layers():
 
 def test_only_command_line_and_contracts_import_the_classifier_or_the_face():
     for name in below("tuner"):
-        imports = {other.partition(".")[2].partition(".")[0] for other in imports_here(name)}
-        assert room_of(name) in ("cli", "testing", "vision") or "vision" not in imports, name
+        imports = {
+            other.partition(".")[2].partition(".")[0] for other in imports_here(name)
+        }
+        assert (
+            room_of(name) in ("cli", "testing", "vision") or "vision" not in imports
+        ), name
         is_above = room_of(name) in ("cli", "__main__", "shipped")
         assert is_above or "tuner" not in imports_here(name), name
 
@@ -101,7 +105,9 @@ def test_search_spaces_do_not_import_tuner():
 
 def test_experiments_import_only_the_face_and_search_spaces():
     for name in below(f"{SHIPPED}.experiments."):
-        spaces = {o for o in imports_here(name) if o.startswith(f"{SHIPPED}.search_spaces")}
+        spaces = {
+            o for o in imports_here(name) if o.startswith(f"{SHIPPED}.search_spaces")
+        }
         assert imports_here(name) - spaces == {"tuner"}, name
 
 
@@ -109,7 +115,9 @@ def test_every_search_space_is_searched_by_an_experiment_that_ships():
     experiments = "".join(TEXTS[name] for name in below(f"{SHIPPED}.experiments."))
     for name in below(f"{SHIPPED}.search_spaces."):
         for space in re.findall(r"^([A-Z]\w+) = ", TEXTS[name], re.MULTILINE):
-            assert re.search(rf"^from {name} import .*\b{space}\b", experiments, re.MULTILINE)
+            assert re.search(
+                rf"^from {name} import .*\b{space}\b", experiments, re.MULTILINE
+            )
 
 
 def test_spec_imports_neither_ray_nor_torch():
@@ -139,7 +147,9 @@ def test_command_line_imports_nothing_heavy():
 
 
 def test_results_are_read_without_ray_and_torch():
-    loaded = ran("import tuner.experiment.results.results, tuner.reporting.experiment_text").modules
+    loaded = ran(
+        "import tuner.experiment.results.results, tuner.reporting.experiment_text"
+    ).modules
     assert not loaded & {"ray", "torch"}
 
 
@@ -164,7 +174,12 @@ def test_every_module_has_test_of_same_name():
     for name in FILES.keys() - {*below(f"{SHIPPED}.")}:
         path = FILES[name].relative_to(ROOT)
         if path.name != "__init__.py":
-            test = ROOT / "tests" / Path(*path.parts[1:-1]) / f"test_{path.stem.lstrip('_')}.py"
+            test = (
+                ROOT
+                / "tests"
+                / Path(*path.parts[1:-1])
+                / f"test_{path.stem.lstrip('_')}.py"
+            )
             assert test.is_file() != (str(path) in UNTESTED_BY_NAME), test
 
 
@@ -183,10 +198,16 @@ def test_only_ray_compat_uses_internals_of_ray():
     for name in FILES.keys() - {*below("tuner.ray_compat")}:
         code = re.sub(r"ray\.__version__|(import|from) tuner\S*", "", TEXTS[name])
         assert not [match.group() for match in RAYS_INTERNALS.finditer(code)], name
-        assert not (IMPORTS_RAY.search(code) and OTHERS_PRIVATE_NAME.findall(code)), name
+        assert not (IMPORTS_RAY.search(code) and OTHERS_PRIVATE_NAME.findall(code)), (
+            name
+        )
 
 
 def test_helpers_live_with_their_concept():
     vague = re.compile(r"(?:utils?|helpers?|common|misc)\.py")
-    ours = [path for top in (*OURS, "tests", "benchmarks") for path in (ROOT / top).rglob("*.py")]
+    ours = [
+        path
+        for top in (*OURS, "tests", "benchmarks")
+        for path in (ROOT / top).rglob("*.py")
+    ]
     assert not [path for path in ours if vague.match(path.name)]

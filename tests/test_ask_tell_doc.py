@@ -31,7 +31,9 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 @contextmanager
 def served(storage):
     """The URL of a server of the storage, in a thread of this process."""
-    app = create_application(str(storage), Access(TOKEN, list_host_names("127.0.0.1"), 0))
+    app = create_application(
+        str(storage), Access(TOKEN, list_host_names("127.0.0.1"), 0)
+    )
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -68,7 +70,9 @@ def test_page_curl_lines_get_shown_answers(here):
     with served(here / "results") as url:
         environment = {**os.environ, "SERVER": url, "TOKEN": TOKEN}
         command = ["bash", "by_hand.sh"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        )
         post(url, "far/close", {})
     assert done.stderr == ""
     assert done.stdout == PAGE.block('{"name":"far"')
@@ -86,7 +90,11 @@ def test_page_clients_survive_closed_search(here, monkeypatch):
 
     monkeypatch.setattr(AskTell, "report", report_late)
     space = {"space": {"lr": "loguniform(1e-4, 1)"}}
-    rest = {"objective": {"metric": "loss"}, "scheduler": {"max_t": 9}, "num_samples": 6}
+    rest = {
+        "objective": {"metric": "loss"},
+        "scheduler": {"max_t": 9},
+        "num_samples": 6,
+    }
     with served(here / "results") as url:
         post(url, "", {"name": "far", "search": space, **rest})
         environment = {**os.environ, "SERVER": url, "TOKEN": TOKEN}
@@ -96,11 +104,17 @@ def test_page_clients_survive_closed_search(here, monkeypatch):
         post(url, "far/close", {})
     results = Results(here / "results/far")
     assert (results.status, results.history.resumed) == ("completed", 2)
-    epochs = [[report.epoch for report in trial.results] for trial in results.trials.values()]
+    epochs = [
+        [report.epoch for report in trial.results] for trial in results.trials.values()
+    ]
     assert len(epochs) == 6
     assert all(each == list(range(1, len(each) + 1)) for each in epochs)
     assert all(event["client"] for event in started(results))
 
 
 def started(results):
-    return [event for event in results.files.read_events() if event["event"] == TRIAL_STARTED]
+    return [
+        event
+        for event in results.files.read_events()
+        if event["event"] == TRIAL_STARTED
+    ]

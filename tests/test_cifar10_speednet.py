@@ -11,7 +11,11 @@ from cifar10_archives import NAMES, write_archive
 
 from tuner import DataError, UsageError
 from tuner.shipped.experiments import cifar10_speednet
-from tuner.shipped.experiments.cifar10_speednet import Settings, SpeedNetLearner, experiment
+from tuner.shipped.experiments.cifar10_speednet import (
+    Settings,
+    SpeedNetLearner,
+    experiment,
+)
 from tuner.testing import LearnerContract
 
 ARCHIVE = "cifar-10-binary.tar.gz"
@@ -83,13 +87,18 @@ def test_it_learns(tmp_path):
 def test_each_searched_setting_changes_the_result(data_dir, name):
     plain = made(data_dir)
     changed = made(
-        data_dir, config={**CONFIG, name: CONFIG[name] / 2 if name != "batch_size" else 30}
+        data_dir,
+        config={**CONFIG, name: CONFIG[name] / 2 if name != "batch_size" else 30},
     )
     assert [plain.step() for _ in range(2)] != [changed.step() for _ in range(2)]
 
 
 def test_searched_names_are_settings():
-    assert {*experiment().search.space} == {*CONFIG} <= {field.name for field in fields(Settings)}
+    assert (
+        {*experiment().search.space}
+        == {*CONFIG}
+        <= {field.name for field in fields(Settings)}
+    )
 
 
 def test_whitening_gives_variance_1_and_stays(data_dir):
@@ -128,10 +137,17 @@ def test_epoch_has_each_image_as_a_crop_that_is_mirrored_in_turn(data_dir):
 
 def find_crop(padded_NCHW, middle):
     """(row, whether mirrored) of the image that has these four pixels, or their mirror image."""
-    patches = F.unfold(padded_NCHW[:, :, 15:21, 15:21], 2)  # where a crop's middle can be
+    # Where a crop's middle can be
+    patches = F.unfold(padded_NCHW[:, :, 15:21, 15:21], 2)
     for mirrored in (False, True):
         pixels = middle.view(3, 2, 2).flip(2) if mirrored else middle.view(3, 2, 2)
-        rows = (patches == pixels.flatten()[None, :, None]).all(1).any(1).nonzero().flatten()
+        rows = (
+            (patches == pixels.flatten()[None, :, None])
+            .all(1)
+            .any(1)
+            .nonzero()
+            .flatten()
+        )
         if len(rows):
             return int(rows), mirrored
     raise AssertionError("no image has these pixels")
@@ -144,7 +160,9 @@ def test_decay_and_rates_are_those_of_1024_images(data_dir):
     assert slow["lr"] == pytest.approx(2 * 0.15 / 1024)
     assert fast["lr"] == pytest.approx(64 * slow["lr"])
     for group in (slow, fast):
-        assert group["lr"] * group["weight_decay"] == pytest.approx(0.5 * 0.15 * 512 / 1024)
+        assert group["lr"] * group["weight_decay"] == pytest.approx(
+            0.5 * 0.15 * 512 / 1024
+        )
     trained = [p for p in model.parameters() if p.requires_grad]
     assert len(slow["params"]) + len(fast["params"]) == len(trained)
 

@@ -36,15 +36,23 @@ def test_cluster_file_is_valid_for_ray_up(name):
     [config] = documents(name)
     prepared = prepare_config(config)
     validate_config(prepared)
-    starts = [*prepared["head_start_ray_commands"], *prepared["worker_start_ray_commands"]]
-    assert all("RAY_AUTH_MODE=token" in start for start in starts if "ray start" in start)
+    starts = [
+        *prepared["head_start_ray_commands"],
+        *prepared["worker_start_ray_commands"],
+    ]
+    assert all(
+        "RAY_AUTH_MODE=token" in start for start in starts if "ray start" in start
+    )
     assert any(path.endswith(".ray/auth_token") for path in prepared["file_mounts"])
 
 
 @pytest.mark.parametrize("name", ["on_prem.yaml", "aws.yaml"])
 def test_ray_start_options_exist(name):
     [config] = documents(name)
-    for command in [*config["head_start_ray_commands"], *config["worker_start_ray_commands"]]:
+    for command in [
+        *config["head_start_ray_commands"],
+        *config["worker_start_ray_commands"],
+    ]:
         _, separator, options = command.partition("ray start ")
         if separator:
             taken_by_ray(options.split())
@@ -71,22 +79,34 @@ def test_a_manifest_asks_for_a_token_and_lets_each_pod_use_the_bucket(name):
     assert spec["rayVersion"] == version("ray")
     for pod in pods(name):
         [container] = pod["template"]["spec"]["containers"]
-        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        mounts = {
+            mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]
+        }
         assert mounts["shm"] == "/dev/shm"
         volumes = {volume["name"] for volume in pod["template"]["spec"]["volumes"]}
         assert volumes == set(mounts)
-        assert container["envFrom"] == [{"secretRef": {"name": "tuner-s3", "optional": True}}]
+        assert container["envFrom"] == [
+            {"secretRef": {"name": "tuner-s3", "optional": True}}
+        ]
         assert container["resources"]["requests"] == container["resources"]["limits"]
 
 
 def test_lasting_cluster_has_shared_folder():
     for pod in pods("raycluster.yaml"):
         [container] = pod["template"]["spec"]["containers"]
-        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        mounts = {
+            mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]
+        }
         assert mounts["results"] == "/shared"
-        volumes = {volume["name"]: volume for volume in pod["template"]["spec"]["volumes"]}
-        assert volumes["results"]["persistentVolumeClaim"] == {"claimName": "tuner-results"}
-    [claim] = [e for e in documents("raycluster.yaml") if e["kind"] == "PersistentVolumeClaim"]
+        volumes = {
+            volume["name"]: volume for volume in pod["template"]["spec"]["volumes"]
+        }
+        assert volumes["results"]["persistentVolumeClaim"] == {
+            "claimName": "tuner-results"
+        }
+    [claim] = [
+        e for e in documents("raycluster.yaml") if e["kind"] == "PersistentVolumeClaim"
+    ]
     assert claim["metadata"]["name"] == "tuner-results"
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
 
@@ -99,7 +119,10 @@ def test_rayjob_entrypoint_is_tuner_command():
     assert words[:3] == ["python", "-m", "tuner"]
     command = cli.commands[words[3]]
     params = command.make_context(words[3], words[4:]).params
-    assert (params["experiment"], params["storage"]) == ("digits", "s3://BUCKET/results")
+    assert (params["experiment"], params["storage"]) == (
+        "digits",
+        "s3://BUCKET/results",
+    )
     assert params["address"] == "auto"
 
 
@@ -107,11 +130,18 @@ def test_rayjob_entrypoint_is_tuner_command():
 KUEUE = {
     "ResourceFlavor": set(),
     "ClusterQueue": {
-        *("cohortName", "fairSharing", "namespaceSelector", "preemption", "resourceGroups"),
+        *(
+            "cohortName",
+            "fairSharing",
+            "namespaceSelector",
+            "preemption",
+            "resourceGroups",
+        ),
     },
     "LocalQueue": {"clusterQueue"},
 }
-SUBMITTER = {"cpu": 0.5, "memory": 200 << 20}  # what KubeRay gives the Pod that submits a RayJob
+# What KubeRay gives the Pod that submits a RayJob
+SUBMITTER = {"cpu": 0.5, "memory": 200 << 20}
 
 
 def kueue(kind):
@@ -160,10 +190,12 @@ def test_rayjob_fits_user_quota_and_kueue():
     for spec in (each["spec"] for each in kueue("ClusterQueue")):
         [flavor] = spec["resourceGroups"][0]["flavors"]
         quota = {
-            resource["name"]: amount(resource["nominalQuota"]) for resource in flavor["resources"]
+            resource["name"]: amount(resource["nominalQuota"])
+            for resource in flavor["resources"]
         }
         assert all(total[name] <= quota[name] for name in total)
-        assert all(total[name] > 0.9 * quota[name] for name in total)  # and no second one
+        # And no second one
+        assert all(total[name] > 0.9 * quota[name] for name in total)
 
 
 def test_queue_label_names_local_queue():
@@ -245,4 +277,6 @@ def test_commands_in_cluster_files_exist():
         _, separator, rest = line.partition("tuner submit ")
         if separator:
             done = CliRunner().invoke(cli, ["submit", "--help"])
-            assert all(word in done.stdout for word in rest.split() if word.startswith("--"))
+            assert all(
+                word in done.stdout for word in rest.split() if word.startswith("--")
+            )

@@ -20,7 +20,9 @@ def test_an_old_name_gives_the_new_attribute_and_warns():
 
 
 def test_another_name_is_missing_as_ever():
-    with pytest.raises(AttributeError, match="'Renamed' object has no attribute 'older'"):
+    with pytest.raises(
+        AttributeError, match="'Renamed' object has no attribute 'older'"
+    ):
         _ = Renamed().older
 
 

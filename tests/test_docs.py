@@ -65,7 +65,14 @@ NAMES = (
 )
 PAGES = {name: Page(f"docs/{name}.md") for name in NAMES}
 WORDS = {name: " ".join(page.text.split()) for name, page in PAGES.items()}
-SPELLED = {1: "second", 2: "twice", 3: "three", 4: "four", 60: "a minute", 120: "two minutes"}
+SPELLED = {
+    1: "second",
+    2: "twice",
+    3: "three",
+    4: "four",
+    60: "a minute",
+    120: "two minutes",
+}
 FIGURES = {
     "data": [
         f"gets {100 * SHARE:g} % of",
@@ -164,7 +171,9 @@ def test_advice_page_has_a_row_for_every_kind():
 def test_control_page_commands_request_every_verb(running):
     for done in PAGES["control"].run_commands():
         assert "requested; the driver of first has not answered yet" in done.stdout
-    controls = [request.control.model_dump(mode="json") for request in read_requests(running)]
+    controls = [
+        request.control.model_dump(mode="json") for request in read_requests(running)
+    ]
     assert {each["verb"] for each in controls} == set(VERBS)
     assert json.dumps(controls[-2]["config"]) == '{"lr": 0.02, "batch_size": 32}'
     assert controls[4]["time_budget_s"] == 7200
@@ -175,13 +184,17 @@ def test_data_page_names_exist_in_code():
     table = text.partition("| | |")[2].partition("\n\n")[0]
     for form in (*DATASETS, *(source.form for source in SOURCES.values())):
         assert f"`{form}`" in table
-    assert set(re.findall(r"`training\.(\w+)[`=]", text)) <= {*ClassifierSettings.model_fields}
+    assert set(re.findall(r"`training\.(\w+)[`=]", text)) <= {
+        *ClassifierSettings.model_fields
+    }
     formats = re.search(r"tuner reads (.*?)\. Other", text, re.DOTALL)
     assert formats
     names = {name.upper() for name in re.findall(r"\b[A-Z]\w*[A-Z]\w*\b", formats[1])}
     registered = Image.registered_extensions()
     same = {"PGM": "PPM"}
-    assert {same.get(n, n) for n in names} == {registered[suffix] for suffix in SUFFIXES}
+    assert {same.get(n, n) for n in names} == {
+        registered[suffix] for suffix in SUFFIXES
+    }
 
 
 @pytest.fixture
@@ -189,9 +202,14 @@ def finished(here):
     """The storage of two finished searches."""
     for name in ("first", "wide"):
         spec = {"trainable": "commands:a_function", "training": {}, "num_samples": 3}
-        writer = Writer(make_folder(here / "results" / name, metric="val_loss", mode="min", **spec))
+        writer = Writer(
+            make_folder(here / "results" / name, metric="val_loss", mode="min", **spec)
+        )
         for number in range(3):
-            values = [{"val_loss": 0.5 - 0.1 * number}, {"val_loss": 0.3 - 0.1 * number}]
+            values = [
+                {"val_loss": 0.5 - 0.1 * number},
+                {"val_loss": 0.3 - 0.1 * number},
+            ]
             trial_id = writer.trial(number, values, config={"lr": 10.0**-number})
             writer.checkpoint(trial_id, 2, b"x" * 1000)
         writer.end()
@@ -209,13 +227,18 @@ def test_experiments_page_commands_run(finished):
 
 
 def test_experiments_page_trial_equals_output(finished):
-    assert call("trials", "first", "--trial", "2").stdout == PAGES["experiments"].blocks("text")[0]
+    assert (
+        call("trials", "first", "--trial", "2").stdout
+        == PAGES["experiments"].blocks("text")[0]
+    )
 
 
 def test_experiments_page_lists_every_name_of_ls(finished):
     error = str(call("ls", "--sort", "nothing").exception)
     names = set(error.partition("available: ")[2].split(", "))
-    section = PAGES["experiments"].text.partition("## Finding one")[2].partition("## ")[0]
+    section = (
+        PAGES["experiments"].text.partition("## Finding one")[2].partition("## ")[0]
+    )
     assert names - {"val_loss"} <= set(re.findall(r"`(\w+)`", section))
 
 
@@ -227,7 +250,9 @@ def test_models_page_summary_equals_output(here):
 
 def test_models_page_names_exist_in_code():
     text = PAGES["models"].text
-    rows = {row.partition(" | ")[0] for row in text.splitlines() if row.startswith("| `")}
+    rows = {
+        row.partition(" | ")[0] for row in text.splitlines() if row.startswith("| `")
+    }
     names = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
     elsewhere = {"my_module:MyNet", "torchvision:resnet50", "timm:NAME"}
     assert names - {"training.model"} == {*MODELS, *elsewhere}
@@ -241,9 +266,13 @@ def test_notify_page_payload_equals_message():
     spec = build_spec({"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 2})
     history = History(spec.objective)
     trial = {"trial_id": "00000"}
-    history.apply({"event": "trial_started", "time": 1.0, "config": {"lr": 0.5}, **trial})
+    history.apply(
+        {"event": "trial_started", "time": 1.0, "config": {"lr": 0.5}, **trial}
+    )
     metrics = {"val_loss": 0.5}
-    history.apply({"event": "result", "time": 2.0, "epoch": 1, "metrics": metrics, **trial})
+    history.apply(
+        {"event": "result", "time": 2.0, "epoch": 1, "metrics": metrics, **trial}
+    )
     sent = notifier.build_message(notifier.END, spec, history, 3.0)
     assert list(sent) == list(shown)
     assert list(sent["best"]) == list(shown["best"])
@@ -267,21 +296,35 @@ def test_security_page_names_every_command_that_reads_a_folder():
         "stop",
         "weights",
     }
-    section = WORDS["security"].partition("### None of its code")[2].partition("### ")[0]
+    section = (
+        WORDS["security"].partition("### None of its code")[2].partition("### ")[0]
+    )
     assert set(cli.commands) - of_no_folder <= set(re.findall(r"`(\w+)`", section))
 
 
 def test_serve_page_names_endpoints_options_and_verbs():
     text = PAGES["serve"].text
-    rows = re.findall(r"^\| (?:`(/NAME[^`?]*)[^`]*`|\(nothing\)).* \| `tuner", text, re.MULTILINE)
+    rows = re.findall(
+        r"^\| (?:`(/NAME[^`?]*)[^`]*`|\(nothing\)).* \| `tuner", text, re.MULTILINE
+    )
     routes = [*router.routes, *advice.router.routes]
     paths = {route.path.removeprefix(router.prefix) for route in routes}
     shown = {row.replace("NAME", "{name}").replace("ID", "{trial_id}") for row in rows}
-    of_the_page = {"/{name}/figures", "/{name}/spec", "/{name}/report", "/{name}/findings"}
-    assert shown == {path for path in paths if "/trials/{trial_id}/" not in path} - of_the_page
+    of_the_page = {
+        "/{name}/figures",
+        "/{name}/spec",
+        "/{name}/report",
+        "/{name}/findings",
+    }
+    assert (
+        shown
+        == {path for path in paths if "/trials/{trial_id}/" not in path} - of_the_page
+    )
     queries = {name.alias for route in routes for name in route.dependant.query_params}
     queries -= {"metric", "mode"}
-    assert queries == {name for name in queries if f"`{name}`" in text or f"?{name}=" in text}
+    assert queries == {
+        name for name in queries if f"`{name}`" in text or f"?{name}=" in text
+    }
     options = {option.opts[0] for option in serve.params}
     assert options <= set(re.findall(r"--[\w-]+", text))
     assert '{"verb": "max-concurrent", "max_concurrent": 4}' in text
@@ -290,14 +333,20 @@ def test_serve_page_names_endpoints_options_and_verbs():
 
 def test_training_page_settings_exist_in_code():
     text = PAGES["training"].text
-    names = {name for name in re.findall(r"`(?:training|resources)\.(\w+)", text) if name != "*"}
+    names = {
+        name
+        for name in re.findall(r"`(?:training|resources)\.(\w+)", text)
+        if name != "*"
+    }
     assert names <= {*ClassifierSettings.model_fields, *Resources.model_fields}
     plain = {"crop_padding", "flip", "cutout"}
     assert names >= {*Resources.model_fields, *RecipeSettings.model_fields} - plain
     assert all(f"`{name}`" in text for name in OPTIONAL_METRICS)
     assert set(re.findall(r"`(micro_\w+)`", text)) <= set(METRICS)
     split = next(line for line in text.splitlines() if "can be split, such as" in line)
-    assert set(re.findall(r"`(\w+)`", split)) <= {n for n, m in MODELS.items() if m.layers > 1}
+    assert set(re.findall(r"`(\w+)`", split)) <= {
+        n for n, m in MODELS.items() if m.layers > 1
+    }
 
 
 def test_troubleshooting_page_commands_show_why_a_trial_failed(here):

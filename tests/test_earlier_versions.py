@@ -29,7 +29,9 @@ def test_results_of_an_earlier_version_are_read(storage: Path) -> None:
     events = [json.loads(line) for line in lines]
     reported = [event for event in events if event["event"] == "result"]
     assert results.status == "completed"
-    assert len(results.trials) == sum(event["event"] == "trial_started" for event in events)
+    assert len(results.trials) == sum(
+        event["event"] == "trial_started" for event in events
+    )
     assert sum(len(trial.results) for trial in results.trials.values()) == len(reported)
     best = min(event["metrics"]["val_loss"] for event in reported)
     trial = results.get_best_trial()

@@ -26,14 +26,19 @@ def test_docstring_shows_every_error():
     ("names", "code"),
     [
         ("SpecError UsageError UnreadableImagesError", 2),
-        ("NoUsableTrialError ExperimentError JournalError CheckpointError DataError", 1),
+        (
+            "NoUsableTrialError ExperimentError JournalError CheckpointError DataError",
+            1,
+        ),
     ],
 )
 def test_exit_codes(names, code):
     assert {getattr(errors, name).exit_code for name in names.split()} == {code}
 
 
-@pytest.mark.parametrize("name", ["SpecError", "UsageError", "JournalError", "CheckpointError"])
+@pytest.mark.parametrize(
+    "name", ["SpecError", "UsageError", "JournalError", "CheckpointError"]
+)
 def test_errors_of_values_are_value_errors(name):
     assert issubclass(getattr(errors, name), ValueError)
 
@@ -48,7 +53,10 @@ def test_errors_of_values_are_value_errors(name):
     ],
 )
 def test_translate_error_keeps_the_reason(error, message):
-    with pytest.raises(UsageError) as raised, translate_error(UsageError, "cannot load"):
+    with (
+        pytest.raises(UsageError) as raised,
+        translate_error(UsageError, "cannot load"),
+    ):
         raise error
     assert str(raised.value) == message
     assert raised.value.__cause__ is error

@@ -35,7 +35,10 @@ def shown_files(working_dir, install):
 
 def test_commands_show_what_they_name(shown_files):
     for line, done in zip(PAGE.commands, PAGE.run_commands(), strict=True):
-        assert re.search(r"my_searcher|my_scheduler|stripes|tiny|lines?", line)[0] in done.stdout
+        assert (
+            re.search(r"my_searcher|my_scheduler|stripes|tiny|lines?", line)[0]
+            in done.stdout
+        )
 
 
 def test_searcher_suggests_configs_of_its_settings(shown_files):
@@ -51,9 +54,15 @@ def test_searcher_suggests_configs_of_its_settings(shown_files):
 
 def test_scheduler_stops_trials_above_its_limit(shown_files):
     module = runpy.run_path("my_package/my_scheduler.py")
-    rule = module["Below"](module["SETTINGS"](name="my_package.my_scheduler", limit=0.5))
+    rule = module["Below"](
+        module["SETTINGS"](name="my_package.my_scheduler", limit=0.5)
+    )
     reports = [(1, 0.9), (2, 0.4), (3, 0.6)]
-    assert [rule.goes_on("00000", epoch, loss) for epoch, loss in reports] == [True, True, False]
+    assert [rule.goes_on("00000", epoch, loss) for epoch, loss in reports] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_contracts_pass(shown_files):
@@ -62,7 +71,9 @@ def test_contracts_pass(shown_files):
 
 
 def test_figure_and_command_of_the_package_read_results(shown_files):
-    writer = Writer(make_folder(shown_files / "results/first", metric="val_loss", mode="min"))
+    writer = Writer(
+        make_folder(shown_files / "results/first", metric="val_loss", mode="min")
+    )
     writer.trial(0, [{"val_loss": 0.5}, {"val_loss": 0.25}], config={"lr": 0.1})
     writer.end()
     caption, plot = FIGURES.load("lr")(load_results("first"))

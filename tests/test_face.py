@@ -36,9 +36,14 @@ def test_all_errors_are_exported():
 
 def test_import_loads_only_standard_library():
     code = "import sys; before = set(sys.modules); import tuner; print(set(sys.modules) - before)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     imported = eval(done.stdout)
-    assert {name.partition(".")[0] for name in imported} <= {"tuner", *sys.stdlib_module_names}
+    assert {name.partition(".")[0] for name in imported} <= {
+        "tuner",
+        *sys.stdlib_module_names,
+    }
     assert not [name for name in imported if name.startswith("tuner.")]
 
 

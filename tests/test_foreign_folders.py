@@ -38,8 +38,18 @@ from tuner.trial.checkpoints import CheckpointStore
 from tuner.vision.image_classifier import ImageClassifier
 
 READING = (
-    *(["ls"], ["ls", "--json"], ["show", "x"], ["show", "x", "--json"], ["best", "x-confirm"]),
-    *(["best", "x"], ["best", "x", "--top", "9", "--json"], ["refine", "x", "--to", "x.yaml"]),
+    *(
+        ["ls"],
+        ["ls", "--json"],
+        ["show", "x"],
+        ["show", "x", "--json"],
+        ["best", "x-confirm"],
+    ),
+    *(
+        ["best", "x"],
+        ["best", "x", "--top", "9", "--json"],
+        ["refine", "x", "--to", "x.yaml"],
+    ),
     *(["advise", "x"], ["advise", "x", "--ask", "lr", "--json"]),
     *(["export", "x", "--to", "out"], ["compare", "x", "x-confirm"]),
 )
@@ -54,7 +64,12 @@ FEW = settings(
 ARGUMENTS = {
     "name": "earlier",
     "trials": [
-        {"trial_id": "00001", "config": {"lr": 0.1}, "values": [[1, 0.5], [2, 0.6]], "failed": True}
+        {
+            "trial_id": "00001",
+            "config": {"lr": 0.1},
+            "values": [[1, 0.5], [2, 0.6]],
+            "failed": True,
+        }
     ],
     "notes": ["given 1"],
 }
@@ -85,16 +100,24 @@ def made(tmp_path_factory):
         with Journal.open(folder) as journal:
             journal.append("checkpoint", trial_id=trial_id, **saved.as_dict())
     (results.folder / "warm_start.json").write_text(json.dumps(ARGUMENTS))
-    test = {"trial_id": "00003", "checkpoint_sha256": saved.sha256, "test_accuracy": 0.5}
+    test = {
+        "trial_id": "00003",
+        "checkpoint_sha256": saved.sha256,
+        "test_accuracy": 0.5,
+    }
     (results.folder / "trials/00003/test.json").write_text(json.dumps(test))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TUNER_STORAGE", str(storage))
         patch.chdir(storage)
-        patch.setattr(cluster, "connect", lambda *args, **kwargs: contextlib.nullcontext())
+        patch.setattr(
+            cluster, "connect", lambda *args, **kwargs: contextlib.nullcontext()
+        )
         patch.setattr(cluster, "count_slots", lambda resources: 2)
         patch.setattr(driver, "_detect_machine", lambda: None)
         patch.setattr(tune_run, "build_trainable", lambda plan: None)
-        patch.setattr("ray.tune.run", lambda *args, search_alg, **kwargs: search_alg.suggest("a"))
+        patch.setattr(
+            "ray.tune.run", lambda *args, search_alg, **kwargs: search_alg.suggest("a")
+        )
         yield storage
 
 
@@ -114,7 +137,9 @@ def untouched(storage):
         yield
     finally:
         for entry in storage.iterdir():
-            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+            shutil.rmtree(
+                entry
+            ) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         shutil.copytree(kept, storage, symlinks=True, dirs_exist_ok=True)
         shutil.rmtree(kept)
 
@@ -190,13 +215,16 @@ def test_commands_on_arbitrary_export_report_fault_or_output(made, data):
     with untouched(made):
         call("export", "x", "--to", "out")
         config = read_document(made / "out/config.json")
-        (made / "out/config.json").write_text(json.dumps(data.draw(hostile.mutated(config))))
+        (made / "out/config.json").write_text(
+            json.dumps(data.draw(hostile.mutated(config)))
+        )
         with contextlib.suppress(TunerError):
             assert load_model("out")
         assert_fault_or_output("evaluate", "out")
 
 
-CLIPBOARD = "\x1b]52;c;ZWNobyBoaQ==\x07"  # a terminal that obeys it writes the clipboard
+# A terminal that obeys it writes the clipboard
+CLIPBOARD = "\x1b]52;c;ZWNobyBoaQ==\x07"
 UNDER = f"val_{CLIPBOARD}loss"
 BESIDE = f"y{CLIPBOARD}"
 
@@ -228,7 +256,9 @@ def obeyed(folder):
     with Journal.open(folder) as events:
         sha256 = compute_sha256(folder / path)
         for epoch in (1, 2):
-            events.append("checkpoint", trial_id="00003", epoch=epoch, path=path, sha256=sha256)
+            events.append(
+                "checkpoint", trial_id="00003", epoch=epoch, path=path, sha256=sha256
+            )
     (folder.parent / BESIDE).mkdir()
     (folder.parent / BESIDE / "experiment.json").write_text(json.dumps([CLIPBOARD]))
     return folder
@@ -265,10 +295,19 @@ def on_a_terminal(monkeypatch, *arguments):
     "command",
     [
         *(["ls"], ["ls", "--json"], ["show", "x"], ["best", "x"]),
-        *(["best", "x", "--top", "9"], ["best", "x", "--json"], ["evaluate", "x", "--trial", "3"]),
+        *(
+            ["best", "x", "--top", "9"],
+            ["best", "x", "--json"],
+            ["evaluate", "x", "--trial", "3"],
+        ),
         *(["refine", "x", "--to", "x.yaml"], ["compare", "x", "x-confirm"], ["doctor"]),
         *(["report", "x"], ["report", "x", "--format", "json"], ["report", BESIDE]),
-        *(["show", BESIDE], ["resume", "x"], ["confirm", "x"], ["best", "x", "--metric", BESIDE]),
+        *(
+            ["show", BESIDE],
+            ["resume", "x"],
+            ["confirm", "x"],
+            ["best", "x", "--metric", BESIDE],
+        ),
         *(["export", "x", "--to", f"out{CLIPBOARD}"], ["validate", f"{BESIDE}.yaml"]),
     ],
     ids=lambda command: " ".join(command).encode("unicode_escape").decode(),
@@ -308,7 +347,12 @@ def with_code(folder, tmp_path_factory, monkeypatch):
     document["spec"]["log"] = ["mlflow"]
     (folder / "experiment.json").write_text(json.dumps(document))
     code = pickle.dumps(Code(), protocol=2)
-    for name in ("tuner.pkl", "experiment_state-1.json", "searcher-state-1.pkl", "__init__.py"):
+    for name in (
+        "tuner.pkl",
+        "experiment_state-1.json",
+        "searcher-state-1.pkl",
+        "__init__.py",
+    ):
         (folder / name).write_bytes(code)
         (folder / "trials/00003" / name).write_bytes(code)
     yield folder
@@ -332,7 +376,9 @@ def test_reading_commands_import_no_code_of_folder(with_code, capfd, monkeypatch
     assert "imported" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("command", [MEASURING, RESUMING[0], ["confirm", "x"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [MEASURING, RESUMING[0], ["confirm", "x"]], ids=" ".join
+)
 def test_code_of_foreign_folder_needs_trust(
     snapshot, with_code, command, capfd, tmp_path, monkeypatch
 ):
@@ -346,12 +392,20 @@ def test_code_of_foreign_folder_needs_trust(
     assert "imported" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["export", "x", "--to", "out"], MEASURING], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [["export", "x", "--to", "out"], MEASURING], ids=" ".join
+)
 def test_checkpoint_with_code_is_refused(snapshot, with_code, command):
-    for folder, trial_id in ((with_code, "00003"), (with_code.parent / "x-confirm", "00001")):
+    for folder, trial_id in (
+        (with_code, "00003"),
+        (with_code.parent / "x-confirm", "00001"),
+    ):
         path = folder / "trials" / trial_id / "checkpoints/2/state.pt"
         path.write_bytes(pickle.dumps({"model": Code()}, protocol=2))
-        digest = {"path": path.relative_to(folder).as_posix(), "sha256": compute_sha256(path)}
+        digest = {
+            "path": path.relative_to(folder).as_posix(),
+            "sha256": compute_sha256(path),
+        }
         with Journal.open(folder) as journal:
             journal.append("checkpoint", trial_id=trial_id, epoch=2, **digest)
     (with_code / "trials/00003/test.json").unlink()

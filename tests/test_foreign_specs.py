@@ -39,7 +39,9 @@ SPEC: dict[str, Any] = {
 @settings(max_examples=4 * settings.default.max_examples)
 @given(
     raw=st.sampled_from(SEARCHERS.list_names()).flatmap(
-        lambda name: hostile.mutated({**SPEC, "search": {**SPEC["search"], "strategy": name}})
+        lambda name: hostile.mutated(
+            {**SPEC, "search": {**SPEC["search"], "strategy": name}}
+        )
     )
 )
 def test_validate_any_spec_is_planned_or_refused(raw):
@@ -54,7 +56,10 @@ def test_validate_any_spec_is_planned_or_refused(raw):
     assert dict(ExperimentSpec.from_text(spec.to_yaml())) == dict(spec)
 
 
-LAUGHS = ["&a0 [1, 1]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12))]
+LAUGHS = [
+    "&a0 [1, 1]",
+    *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)),
+]
 
 
 @pytest.mark.parametrize(

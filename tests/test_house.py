@@ -42,11 +42,21 @@ def test_content_counts_expressions_and_names_of_functions(tmp_path):
 
 def test_mocks_count_replacing_calls():
     replacing = (
-        *("monkeypatch.setattr(a, 'b', 1)", "patch.setitem(d, 'k', 1)", "mocker.spy(a, 'b')"),
+        *(
+            "monkeypatch.setattr(a, 'b', 1)",
+            "patch.setitem(d, 'k', 1)",
+            "mocker.spy(a, 'b')",
+        ),
         *("patch('a.b')", "mock.patch.object(a, 'b')", "m.delattr(a, 'b')"),
     )
     assert [count(source, house.mocks) for source in replacing] == [1] * 6
-    assert count("monkeypatch.setenv('A', 'b'); monkeypatch.chdir(a); dispatch()", house.mocks) == 0
+    assert (
+        count(
+            "monkeypatch.setenv('A', 'b'); monkeypatch.chdir(a); dispatch()",
+            house.mocks,
+        )
+        == 0
+    )
 
 
 def test_private_uses_exclude_self_and_class():

@@ -17,7 +17,12 @@ import torch
 from forked import said_by
 from synthetic import OWNER, make_folder
 
-from tuner.experiment.events import CHECKPOINT, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
+from tuner.experiment.events import (
+    CHECKPOINT,
+    EXPERIMENT_STARTED,
+    RESULT,
+    TRIAL_STARTED,
+)
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
 from tuner.experiment.journal import Journal
@@ -39,7 +44,8 @@ LOSS = Objective(metric="loss", mode="min")
 def test_killed_write_leaves_readable_state(tmp_path, kind, kills):
     outcome = json.loads(said_by(kill_writes, tmp_path / "x", kind, kills))
     assert outcome["kills"] == kills
-    assert outcome["torn"] > kills / 5  # the others came at a line's, or at a file's end
+    # The others came at a line's, or at a file's end
+    assert outcome["torn"] > kills / 5
     assert min(outcome["epochs"].values()) > kills / 10
 
 
@@ -54,7 +60,10 @@ def kill_writes(folder, kind, kills):
         torn += _is_torn(folder, kind)
         history = fold(read(folder))
         now = {trial_id: came_to(folder, history, trial_id) for trial_id in TRIALS}
-        assert all(now[trial_id] >= epochs[trial_id] for trial_id in TRIALS), (epochs, now)
+        assert all(now[trial_id] >= epochs[trial_id] for trial_id in TRIALS), (
+            epochs,
+            now,
+        )
         epochs = now
     print(json.dumps({"kills": kills, "torn": torn, "epochs": epochs}))
 
@@ -70,7 +79,9 @@ def _killed(work, *arguments):
         finally:
             os._exit(1)
     _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, "the child found something amiss"
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, (
+        "the child found something amiss"
+    )
 
 
 def write_on(folder, kind, chance):
@@ -106,7 +117,10 @@ def write_on(folder, kind, chance):
             if kind == "checkpoint" and left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)  # between the file and its line
             if epoch > history.trials[trial_id].last_epoch:
-                report = {"loss": 1 / epoch, **{f"metric_{n}": n / 7 for n in range(20)}}
+                report = {
+                    "loss": 1 / epoch,
+                    **{f"metric_{n}": n / 7 for n in range(20)},
+                }
                 append(RESULT, trial_id=trial_id, epoch=epoch, metrics=report)
             append(CHECKPOINT, trial_id=trial_id, **saved.as_dict())
 
@@ -123,7 +137,9 @@ def came_to(folder, history, trial_id):
     assignment = build_assignment(ExperimentFolder(folder), trial)
     epoch = assignment.epoch
     checkpoint = assignment.checkpoint
-    journaled = [record.epoch for record in trial.checkpoints if record.epoch <= trial.last_epoch]
+    journaled = [
+        record.epoch for record in trial.checkpoints if record.epoch <= trial.last_epoch
+    ]
     assert epoch == max(journaled, default=0)  # the newest is not damaged
     if checkpoint is None:
         assert trial.last_epoch <= 1

@@ -15,7 +15,11 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("tuner", "experiments", "search_spaces")
-SHADOWS = ("search_spaces/random_search.py", "experiments/digits_grid.py", "tuner_x/__init__.py")
+SHADOWS = (
+    "search_spaces/random_search.py",
+    "experiments/digits_grid.py",
+    "tuner_x/__init__.py",
+)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +32,9 @@ def wheel(tmp_path_factory):
     for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source)
     build = "import setuptools.build_meta as b; b.build_wheel('dist')"
-    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", build], cwd=source, check=True, capture_output=True
+    )
     [wheel] = (source / "dist").glob("*.whl")
     return wheel
 
@@ -53,17 +59,22 @@ def beside(tmp_path):
 
 def tuner(directory, installed, *arguments):
     environment = {**os.environ, "PYTHONPATH": str(installed)}
-    code = f"import sys; sys.path.remove(''); sys.argv = {['tuner', *arguments]!r}; " + (
-        "import tuner.cli.main as c; print(c.__file__, file=sys.stderr); c.main()"
+    code = (
+        f"import sys; sys.path.remove(''); sys.argv = {['tuner', *arguments]!r}; "
+        + ("import tuner.cli.main as c; print(c.__file__, file=sys.stderr); c.main()")
     )
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True
+    )
 
 
 def test_a_wheel_has_one_top_level_name(wheel):
     with zipfile.ZipFile(wheel) as archive:
         files = [name for name in archive.namelist() if ".dist-info/" not in name]
-        [top_level] = [n for n in archive.namelist() if n.endswith(".dist-info/top_level.txt")]
+        [top_level] = [
+            n for n in archive.namelist() if n.endswith(".dist-info/top_level.txt")
+        ]
         assert archive.read(top_level).split() == [b"tuner"]
     assert {name.partition("/")[0] for name in files} == {"tuner"}
 
@@ -87,7 +98,8 @@ def test_files_of_user_do_not_shadow_package(source, installed, beside):
         assert done.returncode == 0, done.stderr
         assert done.stderr == f"{package_dir / 'tuner/cli/main.py'}\n"
         assert done.stdout.startswith(f"{experiment} would run")
-    users_own = tuner(beside, package_dir, "validate", "digits_grid")  # the user's own comes first
+    # The user's own comes first
+    users_own = tuner(beside, package_dir, "validate", "digits_grid")
     assert users_own.returncode == 2
     assert "line 1: RuntimeError: of the user" in users_own.stderr
 
@@ -106,7 +118,11 @@ def test_install_without_extras_brings_what_serve_imports(wheel):
     with zipfile.ZipFile(wheel) as archive:
         [name] = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
         lines = archive.read(name).decode().splitlines()
-    required = [line.removeprefix("Requires-Dist: ") for line in lines if "; extra ==" not in line]
+    required = [
+        line.removeprefix("Requires-Dist: ")
+        for line in lines
+        if "; extra ==" not in line
+    ]
     assert {"fastapi>=0.115", "uvicorn>=0.34"} <= set(required)
 
 
@@ -128,7 +144,9 @@ def needed(texts, extras=frozenset()):
         text, requested = waiting.pop()
         requirement = Requirement(text)
         marker = requirement.marker
-        if marker and not any(marker.evaluate({"extra": name}) for name in requested or {""}):
+        if marker and not any(
+            marker.evaluate({"extra": name}) for name in requested or {""}
+        ):
             continue
         if requirement not in seen:
             seen.add(requirement)

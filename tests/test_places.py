@@ -24,7 +24,9 @@ def root(tmp_path, monkeypatch):
     return tmp_path / "mirrors"
 
 
-@pytest.mark.parametrize("storage", ["results", "./a", "/a/b", "~/x", "C:\\x", "a:b", "s3:/x", ""])
+@pytest.mark.parametrize(
+    "storage", ["results", "./a", "/a/b", "~/x", "C:\\x", "a:b", "s3:/x", ""]
+)
 def test_is_url_folder_is_false(storage):
     assert not is_url(storage)
     assert not is_url(Path("s3://bucket"))
@@ -39,7 +41,9 @@ def test_local_folder_is_itself(tmp_path):
     assert find_local_experiment(str(tmp_path / "x")) == tmp_path / "x"
 
 
-@pytest.mark.parametrize("url", [URL, URL + "/", "gs://b", "file:///a b/%41", "memory://x"])
+@pytest.mark.parametrize(
+    "url", [URL, URL + "/", "gs://b", "file:///a b/%41", "memory://x"]
+)
 def test_url_of_mirror_is_its_url(url, root):
     folder = find_local_folder(url) / "digits"
     assert folder.is_relative_to(root)

@@ -12,7 +12,9 @@ GOOD = "class Lines:\n    def __init__(self, spec): ..."
 
 
 def test_names_are_listed_without_an_import(install):
-    install("tuner-lab", GOOD, trackers=("lines", "Lines"), notifiers=("pager", "Lines"))
+    install(
+        "tuner-lab", GOOD, trackers=("lines", "Lines"), notifiers=("pager", "Lines")
+    )
     assert TRACKERS.list_names() == ["lines", "mlflow", "wandb"]
     assert NOTIFIERS.list_names() == ["http", "https", "pager"]
     assert TRACKERS.describe("lines") == "lines of tuner-lab 1.0"
@@ -81,5 +83,7 @@ def test_import_path_may_hold_what_is_no_folder(install, monkeypatch, tmp_path):
 
 
 def test_no_package_costs_no_import():
-    loaded = ran("from tuner.plugins import FIGURES; assert not FIGURES.list_names()").modules
+    loaded = ran(
+        "from tuner.plugins import FIGURES; assert not FIGURES.list_names()"
+    ).modules
     assert "importlib.metadata" not in loaded

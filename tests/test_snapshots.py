@@ -17,8 +17,12 @@ def start(tmp_path, monkeypatch):
     def start(rewrites=False, name="test_it"):
         option = SimpleNamespace(rewrite_snapshots=rewrites)
         path = tmp_path / "room/test_module.py"
-        node = SimpleNamespace(nodeid=f"{path}::{name}", path=path, funcargs={"tmp_path": "/a.b"})
-        return Snapshot(SimpleNamespace(node=node, config=SimpleNamespace(option=option)))
+        node = SimpleNamespace(
+            nodeid=f"{path}::{name}", path=path, funcargs={"tmp_path": "/a.b"}
+        )
+        return Snapshot(
+            SimpleNamespace(node=node, config=SimpleNamespace(option=option))
+        )
 
     return start
 
@@ -35,7 +39,9 @@ def test_snapshot_fails_with_the_difference(start, tmp_path):
     )
     snapshot = start()
     snapshot("one\n\n  two")
-    with pytest.raises(pytest.fail.Exception, match=r"-None of TMP by.*\n\+None of TMP, by"):
+    with pytest.raises(
+        pytest.fail.Exception, match=r"-None of TMP by.*\n\+None of TMP, by"
+    ):
         snapshot("None of /a.b, by pid 8 on you, since 2026-11-28 20:00:00")
     with pytest.raises(pytest.fail.Exception, match=r"\+\{'a': 1"):
         snapshot.compare_value({"a": 1})
@@ -47,5 +53,8 @@ def test_snapshot_fails_with_the_difference(start, tmp_path):
 def test_raises_compares_the_message(start):
     with start(rewrites=True).raises(UsageError):
         raise UsageError("no")
-    with pytest.raises(pytest.fail.Exception, match=r"-no\n\+yes"), start().raises(UsageError):
+    with (
+        pytest.raises(pytest.fail.Exception, match=r"-no\n\+yes"),
+        start().raises(UsageError),
+    ):
         raise UsageError("yes")

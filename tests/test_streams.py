@@ -35,9 +35,12 @@ def test_text_only_has_no_byte_buffer():
 def test_console_passes_only_its_escape_sequences(guarded):
     written = io.StringIO()
     stream = TextOnly(written) if guarded else written
-    console = create_console(stream, force_terminal=True, color_system="standard", width=80)
+    console = create_console(
+        stream, force_terminal=True, color_system="standard", width=80
+    )
     console.print(Text(f"{CLIPBOARD}[bold]", style="red"))
-    assert written.getvalue() == "\x1b[31m ]52;c;ZWNobyBoaQ==[bold]\x1b[0m\n"  # rich drops the bell
+    # Rich drops the bell
+    assert written.getvalue() == "\x1b[31m ]52;c;ZWNobyBoaQ==[bold]\x1b[0m\n"
     with Live(Text(HOSTILE), console=console):
         pass
     assert CLIPBOARD[:3] not in written.getvalue()
@@ -66,7 +69,10 @@ def test_lasting_ignores_closed_stderr(how, code):
     command = [sys.executable, "-c", WRITES, how]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("b'one\\n'\n")
-    assert (done.stdout.endswith("done\n"), done.returncode != 0) == (code == 0, code != 0)
+    assert (done.stdout.endswith("done\n"), done.returncode != 0) == (
+        code == 0,
+        code != 0,
+    )
 
 
 def test_lasting_keeps_replaced_stream(capsys):

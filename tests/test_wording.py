@@ -22,7 +22,9 @@ def test_number_is_short():
 
 
 def test_moment_is_to_the_minute():
-    assert format_time(datetime(2026, 11, 22, 7, 5, 59).timestamp()) == "2026-11-22 07:05"
+    assert (
+        format_time(datetime(2026, 11, 22, 7, 5, 59).timestamp()) == "2026-11-22 07:05"
+    )
 
 
 def test_with_error_shows_error_if_known():

@@ -37,7 +37,9 @@ class Server:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/hook/s3cret"
-        threading.Thread(target=self._server.serve_forever, args=[0.01], daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, args=[0.01], daemon=True
+        ).start()
 
     def message(self) -> Any:
         kind, message = self.got.get(timeout=PATIENCE_S)

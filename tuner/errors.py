@@ -30,7 +30,15 @@ from typing import Any
 _MOST_SHOWN = 100  # faults of a spec
 _LONGEST_SHOWN = 300  # characters of a value
 
-FAILURE_KINDS = ("oom", "nan", "crash", "exception", "timeout", "bad_report", "node_lost")
+FAILURE_KINDS = (
+    "oom",
+    "nan",
+    "crash",
+    "exception",
+    "timeout",
+    "bad_report",
+    "node_lost",
+)
 
 
 class TunerError(Exception):
@@ -55,7 +63,10 @@ class Fault:
     def __str__(self) -> str:
         got = "" if self.value is None else f", got {_clip_text(repr(self.value))}"
         available = f"; available: {', '.join(self.choices)}" if self.choices else ""
-        return f"{_clip_text(self.key)}: ".removeprefix(": ") + f"{self.rule}{got}{available}"
+        return (
+            f"{_clip_text(self.key)}: ".removeprefix(": ")
+            + f"{self.rule}{got}{available}"
+        )
 
 
 def _clip_text(text: str) -> str:
@@ -71,7 +82,10 @@ class SpecError(TunerError, ValueError):
     def __init__(self, faults: Iterable[Fault], source: str = "the spec") -> None:
         self.faults = tuple(faults)
         count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
-        lines = [f"{source} has {count}:", *(f"  {fault}" for fault in self.faults[:_MOST_SHOWN])]
+        lines = [
+            f"{source} has {count}:",
+            *(f"  {fault}" for fault in self.faults[:_MOST_SHOWN]),
+        ]
         if len(self.faults) > _MOST_SHOWN:
             lines.append(f"  and {len(self.faults) - _MOST_SHOWN} more")
         super().__init__("\n".join(lines))
@@ -154,7 +168,11 @@ def translate_error(
     except TunerError:
         raise
     except of as error:
-        text = message(error) if callable(message) else f"{message}: {describe_error(error)}"
+        text = (
+            message(error)
+            if callable(message)
+            else f"{message}: {describe_error(error)}"
+        )
         raise to(text) from error
 
 
@@ -162,7 +180,9 @@ def describe_error(error: Exception) -> str:
     """An error's message in one line, or the name of its class."""
     if isinstance(error, KeyError):
         return f"{error} is missing"
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    text = (
+        error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    )
     return " ".join(text.split()) or type(error).__name__
 
 

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from tuner.errors import Fault
     from tuner.reporting.trackers import TrackerClient
     from tuner.search.schedulers import stopping_scheduler
-    from tuner.search.searchers import distinct_searcher, learning_searcher, numbered_searcher
+    from tuner.search.searchers import (
+        distinct_searcher,
+        learning_searcher,
+        numbered_searcher,
+    )
     from tuner.spec.declaration import Declaration, NodeData, PinnedData
     from tuner.spec.schedulers import SchedulerSettings
     from tuner.spec.settings import Settings

@@ -56,7 +56,9 @@ class Plugins:
 
     def describe(self, name: str) -> str:
         """The name, with its package if it is of one."""
-        return name if name in self.built_in else _format_entries(self.entry_points[name])
+        return (
+            name if name in self.built_in else _format_entries(self.entry_points[name])
+        )
 
     def load(self, name: str) -> Any:
         """What is called `name`. Raises UsageError for an unknown name and a broken package."""
@@ -64,11 +66,15 @@ class Plugins:
             built_in = self.built_in[name]
             return resolve_name(built_in) if isinstance(built_in, str) else built_in
         if name not in self.entry_points:
-            raise UsageError(str(build_unknown_fault("", self.kind, name, self.list_names())))
+            raise UsageError(
+                str(build_unknown_fault("", self.kind, name, self.list_names()))
+            )
         entry, *others = self.entry_points[name]
         text = f"{self.kind} {self.describe(name)}"
         if others:
-            raise UsageError(f"{text} is ambiguous: uninstall all but one of these packages")
+            raise UsageError(
+                f"{text} is ambiguous: uninstall all but one of these packages"
+            )
         with translate_error(UsageError, f"{text} cannot be imported"):
             return entry.load()
 
@@ -86,7 +92,9 @@ def _has_any() -> bool:
         for name in names:
             if name.endswith("-info"):
                 try:
-                    file = os.open(f"{folder or '.'}/{name}/entry_points.txt", os.O_RDONLY)
+                    file = os.open(
+                        f"{folder or '.'}/{name}/entry_points.txt", os.O_RDONLY
+                    )
                     text = os.read(file, _MOST_BYTES)
                     os.close(file)
                 except OSError:  # most packages have none
@@ -103,8 +111,12 @@ def _format_entries(entries: list[EntryPoint]) -> str:
 
 TRACKERS = Plugins(
     "tracker",
-    {"mlflow": "tuner.reporting.trackers:Mlflow", "wandb": "tuner.reporting.trackers:Wandb"},
+    {
+        "mlflow": "tuner.reporting.trackers:Mlflow",
+        "wandb": "tuner.reporting.trackers:Wandb",
+    },
 )
 _POST = "tuner.reporting.notifier:build_post_delivery"
-NOTIFIERS = Plugins("notifier", {"http": _POST, "https": _POST})  # by the scheme of a URL
+# By the scheme of a URL
+NOTIFIERS = Plugins("notifier", {"http": _POST, "https": _POST})
 FIGURES = Plugins("figure", {})

@@ -24,7 +24,8 @@ def catch_signals(handler: Callable[[int, object], object]) -> Iterator[None]:
     before = {}
     if threading.current_thread() is threading.main_thread():
         for number in _ENDING:
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: not Python's
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                # None: not Python's
                 before[number] = signal.signal(number, handler)
     try:
         yield
@@ -37,7 +38,9 @@ class Interrupted(KeyboardInterrupt):
     """A signal, `number`, that no search has taken: it ends what runs as Ctrl-C does elsewhere."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(f"ended by {signal.Signals(number).name} while no search was running")
+        super().__init__(
+            f"ended by {signal.Signals(number).name} while no search was running"
+        )
         self.number = number
 
 

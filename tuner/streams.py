@@ -58,7 +58,9 @@ class TextOnly:
         except OSError as error:
             # What is left in the stream goes nowhere: the exit flushes once more
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
-            self._error = OutputError(f"cannot write the output: {describe_error(error)}")
+            self._error = OutputError(
+                f"cannot write the output: {describe_error(error)}"
+            )
             raise self._error from None
 
     def __getattr__(self, name: str) -> Any:
@@ -103,7 +105,8 @@ def ignore_stderr_errors() -> Iterator[None]:
     A stderr that others have put in the place of the process's own is left as it is.
     """
     own = sys.stderr
-    if own is not sys.__stderr__ or not isinstance(own, io.TextIOWrapper):  # None: it is closed
+    if own is not sys.__stderr__ or not isinstance(own, io.TextIOWrapper):
+        # None: it is closed
         yield
         return
     own.flush()

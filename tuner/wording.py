@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet may take for one begins so
+# What a spreadsheet may take for one begins so
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _SUSPECT = re.compile(r"[^\n\t -~]+")  # control characters are among these
 
 
@@ -66,7 +67,9 @@ def format_devices(cpus: float, gpus: float = 0) -> str:
     >>> format_devices(1), format_devices(4, 0.5)
     ('1 CPU', '4 CPUs and 0.5 GPUs')
     """
-    return format_amount(cpus, "CPU") + (f" and {format_amount(gpus, 'GPU')}" if gpus else "")
+    return format_amount(cpus, "CPU") + (
+        f" and {format_amount(gpus, 'GPU')}" if gpus else ""
+    )
 
 
 def format_size(amount: float) -> str:
@@ -118,7 +121,9 @@ def format_config(config: Mapping[str, Any], width: int) -> str:
     >>> format_config({"lr": 0.03125, "width": 32, "optimizer": "sgd"}, 24)
     'lr=0.03125 width=32 ...'
     """
-    pairs = [f"{clean_text(name)}={format_number(value)}" for name, value in config.items()]
+    pairs = [
+        f"{clean_text(name)}={format_number(value)}" for name, value in config.items()
+    ]
     line = " ".join(pairs)
     while pairs and len(line) > width:
         pairs.pop()
@@ -144,7 +149,9 @@ def format_rows(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def format_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """`format_rows` of texts that may be someone else's, below a head."""
-    return "\n".join(format_rows([tuple(map(clean_text, row)) for row in (head, *rows)]))
+    return "\n".join(
+        format_rows([tuple(map(clean_text, row)) for row in (head, *rows)])
+    )
 
 
 def list_counts(counts: Mapping[str, int]) -> list[str]:

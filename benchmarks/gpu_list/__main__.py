@@ -41,7 +41,14 @@ class Result(NamedTuple):
 
 def run_step(number, device, dry):
     """Run a step in a process of its own; its Result."""
-    command = [sys.executable, "-m", "benchmarks.gpu_list.steps", str(number), "--device", device]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.gpu_list.steps",
+        str(number),
+        "--device",
+        device,
+    ]
     began = time.monotonic()
     rows = []
     last = ""
@@ -54,7 +61,8 @@ def run_step(number, device, dry):
         start_new_session=True,
     )
     limit_s = STEPS[number].limit_s
-    alarm = threading.Timer(limit_s, os.killpg, (process.pid, signal.SIGKILL))  # and its children
+    # And its children
+    alarm = threading.Timer(limit_s, os.killpg, (process.pid, signal.SIGKILL))
     alarm.start()
     for line in process.stdout:
         if line.startswith(ROW):
@@ -67,7 +75,9 @@ def run_step(number, device, dry):
     seconds = time.monotonic() - began
     if seconds >= limit_s:
         return Result(number, rows, f"not done in {limit_s} s", seconds)
-    return Result(number, rows, f"exit code {code}: {last[:200]}" if code else None, seconds)
+    return Result(
+        number, rows, f"exit code {code}: {last[:200]}" if code else None, seconds
+    )
 
 
 def table(results):
@@ -110,7 +120,9 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--dry", action="store_true", help="small, and no figures")
-    parser.add_argument("--only", type=int, choices=STEPS, nargs="*", default=list(STEPS))
+    parser.add_argument(
+        "--only", type=int, choices=STEPS, nargs="*", default=list(STEPS)
+    )
     given = parser.parse_args(arguments)
     if given.device == "cpu" and not given.dry:
         parser.error("--device cpu needs --dry: its figures are not a GPU's")

@@ -91,7 +91,9 @@ def augmented(padded_NCHW, epoch):
     for down in range(2 * PADDING + 1):
         for right in range(2 * PADDING + 1):
             of_both = (shifts[:, 0] == down) & (shifts[:, 1] == right)
-            out[of_both] = padded_NCHW[of_both, :, down : down + height, right : right + width]
+            out[of_both] = padded_NCHW[
+                of_both, :, down : down + height, right : right + width
+            ]
     return out.flip(-1) if epoch % 2 else out
 
 
@@ -100,7 +102,9 @@ def optimizer_of(model):
     images = BATCH * (1 + 1 / (1 - MOMENTUM))  # whose gradients a step amounts to
     lr = 11.5 / images
     decay = 0.0153 * BATCH / images
-    biases = [p for name, p in model.named_parameters() if p.requires_grad and p.ndim == 1]
+    biases = [
+        p for name, p in model.named_parameters() if p.requires_grad and p.ndim == 1
+    ]
     others = [p for p in model.parameters() if p.requires_grad and p.ndim > 1]
     groups = [
         {"params": biases, "lr": 64 * lr, "weight_decay": decay / (64 * lr)},
@@ -128,7 +132,9 @@ class Airbench:
         shape = (images, 3, 32, 32)
         made = torch.randn(shape, generator=generator, device=device)
         self.images = prepared(made.to(self.dtype, memory_format=torch.channels_last))
-        self.labels = torch.randint(0, 10, (images,), generator=generator, device=device)
+        self.labels = torch.randint(
+            0, 10, (images,), generator=generator, device=device
+        )
         self.model = network(widths, self.dtype, device)
         self.optimizer = optimizer_of(self.model)
         self.steps = EPOCHS * (images // batch)
@@ -195,12 +201,19 @@ def compared(device, dry):
                 times[name].append(seconds)
     for name, seconds in times.items():
         median = statistics.median(seconds) / batches
-        yield f"{name}: ms a step; images/s", f"{1e3 * median:.2f}; {batch / median:,.0f}"
+        yield (
+            f"{name}: ms a step; images/s",
+            f"{1e3 * median:.2f}; {batch / median:,.0f}",
+        )
     ratios = [
-        one / other for one, other in zip(times["speednet"], times["airbench94"], strict=True)
+        one / other
+        for one, other in zip(times["speednet"], times["airbench94"], strict=True)
     ]
     spread = " / ".join(f"{f(ratios):.2f}" for f in (min, statistics.median, max))
-    yield f"speednet by airbench94, min / median / max of {len(ratios)} epochs in turn", spread
+    yield (
+        f"speednet by airbench94, min / median / max of {len(ratios)} epochs in turn",
+        spread,
+    )
 
 
 def seconds_of_training(made):

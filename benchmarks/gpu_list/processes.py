@@ -22,7 +22,13 @@ from tuner.trial.worker import Worker
 from tuner.vision import replica
 from tuner.vision.image_classifier import ImageClassifier
 
-RECIPE = {"model": "cnn", "dtype": "float64", "dataset": NAME, "batch_size": 32, "epochs": 2}
+RECIPE = {
+    "model": "cnn",
+    "dtype": "float64",
+    "dataset": NAME,
+    "batch_size": 32,
+    "epochs": 2,
+}
 AS_EQUAL = 1e-9
 QUARTER = 0.25
 PROCESSES = 4
@@ -41,10 +47,14 @@ def two_ranks(device, dry):
         alone.step()
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(rank_of_two, (device, recipe, folder), nprocs=2)
-        found = [torch.load(f"{folder}/{rank}.pt", weights_only=True) for rank in range(2)]
+        found = [
+            torch.load(f"{folder}/{rank}.pt", weights_only=True) for rank in range(2)
+        ]
     weights = alone.state_dict()["model"]
     for rank, (model, _) in enumerate(found):
-        largest = max(float((model[name] - weights[name]).abs().max()) for name in weights)
+        largest = max(
+            float((model[name] - weights[name]).abs().max()) for name in weights
+        )
         yield f"rank {rank}: largest difference from one process", f"{largest:.1e}"
         if not largest <= AS_EQUAL:
             raise SystemExit(f"weights differ by {largest}")
@@ -58,7 +68,9 @@ def rank_of_two(rank, device, recipe, folder):
     """Saves the weights after two epochs, and the micro-batch after running out of memory."""
     replica.OVERLAPPING = ("cuda", "cpu")  # rehearse on the CPU, too
     register(quick=True)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/met", rank=rank, world_size=2)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/met", rank=rank, world_size=2
+    )
     place = {"device": device, "rank": rank, "world_size": 2}
     made, short = (ImageClassifier({}, recipe, **place) for _ in range(2))
     for _ in range(2):
@@ -111,16 +123,27 @@ def faults(device, dry):
         try:
             worker.step()
         except RuntimeError as error:
-            yield "device-side assert: is the process spoilt", str(build_failure(error).poisoned)
+            yield (
+                "device-side assert: is the process spoilt",
+                str(build_failure(error).poisoned),
+            )
         reason = worker.end()
         yield "what its end says", str(reason)
     with mp.get_context("spawn").Pool(PROCESSES) as pool:
-        shares = pool.starmap(take, [(device, number == 0) for number in range(PROCESSES)])
+        shares = pool.starmap(
+            take, [(device, number == 0) for number in range(PROCESSES)]
+        )
     yield "four processes at a quarter, the first greedy", "; ".join(shares)
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    code = "from tuner.trial.gpu_memory import claim_gpu; claim_gpu(1, through_torch=True)"
+    code = (
+        "from tuner.trial.gpu_memory import claim_gpu; claim_gpu(1, through_torch=True)"
+    )
     said = subprocess.run(
-        [sys.executable, "-c", code], env=hidden, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        env=hidden,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     yield "a GPU that is reserved and hidden", said.stderr.strip().splitlines()[-1]
     if not said.returncode or (device == "cuda" and reason is None):
@@ -176,7 +199,9 @@ def queue(device, dry):
         storage = ["--storage", folder]
         for user in ("ann", "bob"):
             of_user = ["--name", user, "--user", user, *storage]
-            subprocess.run([*TUNER, "queue", "add", "digits", *of_user, *given], check=True)
+            subprocess.run(
+                [*TUNER, "queue", "add", "digits", *of_user, *given], check=True
+            )
         yield from watched(["queue", "run", "--at-once", "2", *storage], device)
 
 
@@ -195,7 +220,10 @@ def watched(arguments, device):
         time.sleep(0.5)
     yield "exit code", str(process.returncode)
     yield "processes that held the GPU at once, at most", str(most)
-    yield "what they are called", ", ".join(sorted({name for _, name in holders})) or "none"
+    yield (
+        "what they are called",
+        ", ".join(sorted({name for _, name in holders})) or "none",
+    )
     if process.returncode:
         raise SystemExit(process.returncode)
 
@@ -203,12 +231,17 @@ def watched(arguments, device):
 def holding():
     """(pid, name) of the processes on the GPU, as the driver has them."""
     query = ["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"]
-    said = subprocess.run(query, capture_output=True, text=True, check=False).stdout.split()
+    said = subprocess.run(
+        query, capture_output=True, text=True, check=False
+    ).stdout.split()
     return {(pid, name_of(Path("/proc") / pid / "cmdline")) for pid in said}
 
 
 def name_of(command):
     try:
-        return command.read_bytes().split(b"\0")[0].decode(errors="replace")[:40] or "unknown"
+        return (
+            command.read_bytes().split(b"\0")[0].decode(errors="replace")[:40]
+            or "unknown"
+        )
     except OSError:  # it has ended, or is of another container
         return "unknown"

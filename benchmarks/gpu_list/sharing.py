@@ -24,7 +24,9 @@ ROUNDS = 2
 def mps():
     """Within it processes that begin share the GPU through MPS, NVIDIA's multi-process service."""
     with tempfile.TemporaryDirectory() as folder:
-        places = {f"CUDA_MPS_{kind}_DIRECTORY": f"{folder}/{kind}" for kind in ("PIPE", "LOG")}
+        places = {
+            f"CUDA_MPS_{kind}_DIRECTORY": f"{folder}/{kind}" for kind in ("PIPE", "LOG")
+        }
         for place in places.values():
             Path(place).mkdir()
         os.environ.update(places)
@@ -51,7 +53,9 @@ def sharing(device, dry):
     for _ in range(rounds):
         for name, (count, way) in ways.items():
             with way():
-                rates[name].append(images_a_second(count, torch.device(device), dry, span_s))
+                rates[name].append(
+                    images_a_second(count, torch.device(device), dry, span_s)
+                )
             print(name, rates[name][-1], flush=True)
     alone = statistics.median(rates["one after another"])
     for name, found in rates.items():

@@ -31,7 +31,9 @@ STEPS = {
     8: Step("faults", "processes", "faults", 180),
     9: Step("compiled in ten widths", "training", "ten_widths", 240),
     10: Step("a search, four trials on the GPU", "processes", "search", 180),
-    11: Step("trials that share the GPU, with and without MPS", "sharing", "sharing", 180),
+    11: Step(
+        "trials that share the GPU, with and without MPS", "sharing", "sharing", 180
+    ),
     12: Step("two searches of a queue on the GPU", "processes", "queue", 120),
 }
 

@@ -15,7 +15,13 @@ from tuner.vision.image_classifier import ImageClassifier
 PRECISIONS = ("float32", "tf32", "bf16", "fp16")
 OPTIMIZERS = ("sgd", "sgdw", "adamw", "muon")
 NETWORKS = ("cnn", "net", "resnet18", "resnet20")
-EXACT = {"model": "cnn", "dtype": "float64", "dataset": NAME, "batch_size": 64, "epochs": 3}
+EXACT = {
+    "model": "cnn",
+    "dtype": "float64",
+    "dataset": NAME,
+    "batch_size": 64,
+    "epochs": 3,
+}
 AS_EQUAL = 1e-9
 # What waits for the device: calls of CUDA's, and what reads a value of it
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
@@ -31,14 +37,24 @@ def every_network(device, dry):
         for precision in PRECISIONS:
             for optimizer in OPTIMIZERS:
                 settings = {"precision": precision, "optimizer": optimizer, "lr": 0.01}
-                recipe = {"model": model, "dataset": NAME, "batch_size": 64, "epochs": 1}
+                recipe = {
+                    "model": model,
+                    "dataset": NAME,
+                    "batch_size": 64,
+                    "epochs": 1,
+                }
                 made = ImageClassifier(settings, recipe, device=device)
                 loss = made.step()["train_loss"]
                 weights = made.state_dict()["model"].values()
-                if not (math.isfinite(loss) and all(w.isfinite().all() for w in weights)):
+                if not (
+                    math.isfinite(loss) and all(w.isfinite().all() for w in weights)
+                ):
                     faults.append(f"{precision} {optimizer}")
         tried = len(PRECISIONS) * len(OPTIMIZERS)
-        yield f"{model}, {tried} combinations", f"not finite: {faults}" if faults else "all finite"
+        yield (
+            f"{model}, {tried} combinations",
+            f"not finite: {faults}" if faults else "all finite",
+        )
 
 
 def against_the_cpu(device, dry):
@@ -52,7 +68,10 @@ def against_the_cpu(device, dry):
     again = ImageClassifier({}, EXACT, device=device)
     again.load_state_dict(there.state_dict())
     losses = [made.step()["train_loss"] for made in (here, there, again)]
-    yield "largest difference after an epoch more, saved and loaded", difference(here, again)
+    yield (
+        "largest difference after an epoch more, saved and loaded",
+        difference(here, again),
+    )
     if max(losses) - min(losses) > AS_EQUAL:
         raise SystemExit(f"losses differ: {losses}")
 
@@ -60,7 +79,9 @@ def against_the_cpu(device, dry):
 def difference(one, other):
     """The largest between the weights of two Learners; raises where they are not equal."""
     states = (made.state_dict()["model"] for made in (one, other))
-    first, second = (torch.cat([w.double().flatten() for w in s.values()]) for s in states)
+    first, second = (
+        torch.cat([w.double().flatten() for w in s.values()]) for s in states
+    )
     largest = float((first - second).abs().max())
     if not largest <= AS_EQUAL:
         raise SystemExit(f"weights differ by {largest}")
@@ -90,7 +111,10 @@ def profile(device, dry):
         counts = Counter({event.key: event.count for event in events})
         reads = counts[READS]
         waits = {what: counts[what] for what in WAITS if counts[what]}
-        yield f"{name}: values read of the device, {STEPS} steps and an evaluation", str(reads)
+        yield (
+            f"{name}: values read of the device, {STEPS} steps and an evaluation",
+            str(reads),
+        )
         yield f"{name}: calls of CUDA that wait for it", str(waits or "none")
         yield f"{name}: seconds of them, profiled", f"{seconds:.2f}"
         if reads >= STEPS:
@@ -101,7 +125,8 @@ def ten_widths(device, dry):
     """Networks of ten widths, one after the other in one process: is each of them compiled?"""
     from torch._dynamo.utils import counters
 
-    if dry:  # traced and run as it is: to make code of it takes a compiler half a minute
+    if dry:
+        # Traced and run as it is: to make code of it takes a compiler half a minute
         torch.compile = partial(torch.compile, backend="aot_eager")
     register(quick=True, train=80)  # of 64 and 16 images
     for width in (2, 3) if dry else range(8, 48, 4):
@@ -112,6 +137,9 @@ def ten_widths(device, dry):
         made.step()
         seconds = time.perf_counter() - began
         graphs = counters["stats"]["unique_graphs"] - before
-        yield f"width {width}: graphs; seconds of the first epoch", f"{graphs}; {seconds:.1f}"
+        yield (
+            f"width {width}: graphs; seconds of the first epoch",
+            f"{graphs}; {seconds:.1f}",
+        )
         if graphs != 1:
             raise SystemExit(f"{graphs} graphs of one network")

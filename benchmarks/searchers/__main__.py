@@ -58,7 +58,9 @@ def rule_of(name, epochs):
 
 def interval(by_task_T, draws=10_000):
     """The 95 % interval of the mean over tasks, by a bootstrap of tasks."""
-    rows = np.random.default_rng(0).integers(len(by_task_T), size=(draws, len(by_task_T)))
+    rows = np.random.default_rng(0).integers(
+        len(by_task_T), size=(draws, len(by_task_T))
+    )
     return np.quantile(by_task_T[rows].mean(axis=1), [0.025, 0.975])
 
 
@@ -106,7 +108,10 @@ def search(job):
 def show(runs, lines, kinds, folder, split, seeds):
     print(f"{len(seeds)} seeds from {seeds[0]}, {WORKERS} workers; ", end="")
     packages = ("optuna", "hyperopt", "numpy", "scipy")
-    print(", ".join(f"{p} {version(p)}" for p in packages), f"; Python {platform.python_version()}")
+    print(
+        ", ".join(f"{p} {version(p)}" for p in packages),
+        f"; Python {platform.python_version()}",
+    )
     print(f"{'':22}{'':14}regret                trials")
     for line in lines:
         for kind in kinds:
@@ -116,10 +121,18 @@ def show(runs, lines, kinds, folder, split, seeds):
             whole = []
             for index in range(count):
                 mine = [runs[line, kind, folder, split, index, seed] for seed in seeds]
-                floor = [runs[FLOOR, kind, folder, split, index, seed] for seed in seeds]
-                others = [run for key, run in runs.items() if key[1] == kind and key[4] == index]
+                floor = [
+                    runs[FLOOR, kind, folder, split, index, seed] for seed in seeds
+                ]
+                others = [
+                    run
+                    for key, run in runs.items()
+                    if key[1] == kind and key[4] == index
+                ]
                 least = 0.0 if kind == "lcbench" else min(run[1] for run in others)
-                least_regret = LEAST * (np.mean([run[0] for run in others]) - least) or 1e-12
+                least_regret = (
+                    LEAST * (np.mean([run[0] for run in others]) - least) or 1e-12
+                )
                 regret, level = (
                     max(np.mean([run[0] for run in each]) - least, least_regret)
                     for each in (mine, floor)
@@ -128,7 +141,10 @@ def show(runs, lines, kinds, folder, split, seeds):
                 begun += [run[2] for run in mine]
                 whole += [run[3] for run in mine]
             low, high = np.exp(interval(np.array(logs)))
-            print(f"{line:22}{kind:14}{np.exp(np.mean(logs)):.2f} [{low:.2f}, {high:.2f}]", end="")
+            print(
+                f"{line:22}{kind:14}{np.exp(np.mean(logs)):.2f} [{low:.2f}, {high:.2f}]",
+                end="",
+            )
             print(f"{np.mean(begun):10.0f} {np.mean(whole):4.1f}", end="")
             print()
 

@@ -32,7 +32,9 @@ class Optuna:
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.simplefilter("ignore")
-        self.study = optuna.create_study(sampler=getattr(optuna.samplers, sampler)(seed=seed))
+        self.study = optuna.create_study(
+            sampler=getattr(optuna.samplers, sampler)(seed=seed)
+        )
         self.state = optuna.trial.TrialState
         self.space = parse_space(task.space)
         self.max_t = max_t
@@ -84,7 +86,10 @@ def _result(value, epoch):
 
 
 ENGINES = {  # of other packages: name -> settings
-    "bayesian-optimization": {"strategy": "bayesopt", "engine": "bayesian-optimization"},
+    "bayesian-optimization": {
+        "strategy": "bayesopt",
+        "engine": "bayesian-optimization",
+    },
     "hyperopt-library": {"strategy": "hyperopt", "engine": "hyperopt"},
 }
 

@@ -38,7 +38,9 @@ def simulate(searcher, rule, curve_of, *, epochs, budget, seed, typical):
         goes_on = rule.goes_on(str(number), epoch, loss)
         if epoch < epochs and goes_on:
             searcher.report(number, loss, epoch)
-            heapq.heappush(running, (now + rng.lognormal(0, 0.2), number, curve, epoch + 1))
+            heapq.heappush(
+                running, (now + rng.lognormal(0, 0.2), number, curve, epoch + 1)
+            )
         else:
             searcher.tell(number, loss, epoch)
     return losses

@@ -38,7 +38,12 @@ MLP = {
     "batch_size": "choice([8, 16, 32, 64])",
     "units": "lograndint(2, 65)",
 }
-SPACES = {"digits": DIGITS, "photographs": PHOTOGRAPHS, "breast_cancer": MLP, "wine": MLP}
+SPACES = {
+    "digits": DIGITS,
+    "photographs": PHOTOGRAPHS,
+    "breast_cancer": MLP,
+    "wine": MLP,
+}
 
 
 def load_table(name):
@@ -59,5 +64,7 @@ class Curves:
     def __call__(self, u_D):
         squared_N = ((self.u_ND - u_D) ** 2).sum(axis=1)
         near_K = np.argsort(squared_N)[:NEIGHBOURS]
-        weight_K = np.exp(-2 * squared_N[near_K] / (squared_N[near_K[NEIGHBOURS // 2]] + 1e-9))
+        weight_K = np.exp(
+            -2 * squared_N[near_K] / (squared_N[near_K[NEIGHBOURS // 2]] + 1e-9)
+        )
         return np.exp(weight_K @ self.log_NE[near_K] / weight_K.sum())

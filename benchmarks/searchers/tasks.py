@@ -61,7 +61,9 @@ class CurveTask:
 
 
 @cache
-def tasks(kind: str, folder: Path | None = None, split: str = "tuning") -> tuple[CurveTask, ...]:
+def tasks(
+    kind: str, folder: Path | None = None, split: str = "tuning"
+) -> tuple[CurveTask, ...]:
     """The tasks of a kind. folder: that of LCBench. split: tuning, or claims.
 
     There are no other tables: those of claims are those of tuning.
@@ -74,7 +76,9 @@ def tasks(kind: str, folder: Path | None = None, split: str = "tuning") -> tuple
         return tuple(_table(name) for name in TABLES)
     if kind == "categorical":
         tuning = ((0, 20, 0.5), (2, 34, 0.9), (3, 24, 0.6), (5, 30, 0.4))
-        return tuple(_categorical(*each) for each in (tuning if is_tuning else _choices()))
+        return tuple(
+            _categorical(*each) for each in (tuning if is_tuning else _choices())
+        )
     make = {"adam": _adam, "conditional": _conditional}[kind]
     return tuple(make(name) for name in (TUNING if is_tuning else CLAIMS)[kind])
 
@@ -82,7 +86,10 @@ def tasks(kind: str, folder: Path | None = None, split: str = "tuning") -> tuple
 def _choices():
     """Eight made tasks for claims: number, choices, correlation of the first epoch with the end."""
     rng = np.random.default_rng(0)
-    return [(n, int(rng.integers(16, 35)), float(rng.uniform(0.4, 0.9))) for n in range(10, 18)]
+    return [
+        (n, int(rng.integers(16, 35)), float(rng.uniform(0.4, 0.9)))
+        for n in range(10, 18)
+    ]
 
 
 def _lcbench(folder, name):
@@ -134,7 +141,9 @@ def _categorical(number, columns, early):
     slow = [rng.normal(0, 1, size) for size in sizes]
     spread = np.sqrt(sum(m.var() for m in main) + sum(p.var() for *_, p in pairs))
     slow_spread = np.sqrt(sum(each.var() for each in slow))
-    space = {f"c{d:02d}": f"choice({list(range(int(size)))})" for d, size in enumerate(sizes)}
+    space = {
+        f"c{d:02d}": f"choice({list(range(int(size)))})" for d, size in enumerate(sizes)
+    }
     epoch_E = np.arange(1, epochs + 1)
 
     def curve(config):
@@ -192,7 +201,10 @@ def trained(name, config, epochs, rng):
     size = int(config.get("batch_size", 32))
     shapes = ((x_train.shape[1], hidden), (hidden,), (hidden, classes), (classes,))
     scales = np.sqrt(2 / x_train.shape[1]), 0, np.sqrt(1 / hidden), 0
-    weights = [np.float32(rng.normal(0, s, shape)) for s, shape in zip(scales, shapes, strict=True)]
+    weights = [
+        np.float32(rng.normal(0, s, shape))
+        for s, shape in zip(scales, shapes, strict=True)
+    ]
     means, squares = ([np.zeros_like(w) for w in weights] for _ in range(2))
     is_relu = config.get("activation", "relu") == "relu"
     steps = 0
@@ -204,7 +216,9 @@ def trained(name, config, epochs, rng):
         hidden_BH = np.maximum(before, 0) if is_relu else np.tanh(before)
         slope_BH = np.float32(before > 0) if is_relu else 1 - hidden_BH**2
         kept_BH = (
-            np.float32(rng.random(hidden_BH.shape) >= dropout) / (1 - dropout) if dropout else 1
+            np.float32(rng.random(hidden_BH.shape) >= dropout) / (1 - dropout)
+            if dropout
+            else 1
         )
         hidden_BH = hidden_BH * kept_BH
         score_BC = hidden_BH @ weights[2] + weights[3]
@@ -216,7 +230,11 @@ def trained(name, config, epochs, rng):
         if config.get("schedule") == "cosine":
             return config["lr"] * 0.5 * (1 + np.cos(np.pi * steps / total))
         linear = max(1 - config.get("linear_decay", 0.0) * steps, 0)
-        return config["lr"] * linear * np.exp(-config.get("exponential_decay", 0.0) * steps)
+        return (
+            config["lr"]
+            * linear
+            * np.exp(-config.get("exponential_decay", 0.0) * steps)
+        )
 
     for _ in range(epochs):
         order = rng.permutation(len(y_train))
@@ -228,10 +246,17 @@ def trained(name, config, epochs, rng):
             error_BC[np.arange(len(y)), y] -= 1
             error_BC /= len(y)
             back_BH = error_BC @ weights[2].T * slope_BH
-            gradients = [x.T @ back_BH, back_BH.sum(0), hidden_BH.T @ error_BC, error_BC.sum(0)]
+            gradients = [
+                x.T @ back_BH,
+                back_BH.sum(0),
+                hidden_BH.T @ error_BC,
+                error_BC.sum(0),
+            ]
             steps += 1
             for k, gradient in enumerate(gradients):
-                penalty = config["l2"] * weights[k] + config.get("l1", 0.0) * np.sign(weights[k])
+                penalty = config["l2"] * weights[k] + config.get("l1", 0.0) * np.sign(
+                    weights[k]
+                )
                 gradient = gradient + penalty
                 if config.get("kind") == "sgd":
                     means[k] = config["momentum"] * means[k] + gradient
@@ -240,7 +265,9 @@ def trained(name, config, epochs, rng):
                 beta1, beta2 = config["betas"]
                 means[k] = beta1 * means[k] + (1 - beta1) * gradient
                 squares[k] = beta2 * squares[k] + (1 - beta2) * gradient**2
-                root = np.sqrt(squares[k] / (1 - beta2**steps)) + config.get("eps", 1e-8)
+                root = np.sqrt(squares[k] / (1 - beta2**steps)) + config.get(
+                    "eps", 1e-8
+                )
                 move = rate() * means[k] / (1 - beta1**steps) / root
                 weights[k] = np.float32(weights[k] - move)
         loss = float(-forward(x_val)[2][np.arange(len(y_val)), y_val].mean())

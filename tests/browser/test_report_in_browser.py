@@ -31,13 +31,17 @@ def browser():
 
 
 def open_report(browser, results):
-    open_page(browser, results.folder / "report.html", render_report_page(Report(results)))
+    open_page(
+        browser, results.folder / "report.html", render_report_page(Report(results))
+    )
 
 
 def open_page(browser, path, page):
     write_page(path, page)
     browser.driver.get(path.as_uri())
-    browser.wait(lambda: all(browser.driver.execute_script(PLOTS)), browser.script_errors)
+    browser.wait(
+        lambda: all(browser.driver.execute_script(PLOTS)), browser.script_errors
+    )
 
 
 def test_every_figure_of_a_search_is_drawn(browser, tmp_path):
@@ -56,7 +60,10 @@ def test_every_figure_of_a_search_is_drawn(browser, tmp_path):
 
 
 def test_many_trials_and_odd_ones_are_drawn_too(browser, tmp_path):
-    for results in (search(tmp_path / "many", 120), odd(tmp_path / "hostile", "hostile")):
+    for results in (
+        search(tmp_path / "many", 120),
+        odd(tmp_path / "hostile", "hostile"),
+    ):
         open_report(browser, results)
         assert browser.script_errors() == []
     ask = browser.driver.execute_script
@@ -66,7 +73,9 @@ def test_many_trials_and_odd_ones_are_drawn_too(browser, tmp_path):
 
 def test_searches_side_by_side_are_drawn(browser, tmp_path):
     results = [search(tmp_path / name, 12, seed=n) for n, name in enumerate(["a", "b"])]
-    open_page(browser, tmp_path / "page.html", render_comparison_page(Comparison(results)))
+    open_page(
+        browser, tmp_path / "page.html", render_comparison_page(Comparison(results))
+    )
     assert browser.driver.execute_script(NAMES) == ["epochs", "times", "leaders"]
     assert browser.driver.execute_script(COUNT, "#epochs .scatterlayer .trace") == 3
     browser.screenshot("comparison.png")

@@ -35,7 +35,10 @@ pytestmark = pytest.mark.browser
 EVIL = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>"
 NAME = f"{EVIL}\u202egnp'\"&amp;%2e"
 METRIC = f"m{EVIL}"
-SPACE = {"strategy": "random", "space": {"lr": "loguniform(0.0001, 1)", EVIL: "choice(['a', 'b'])"}}
+SPACE = {
+    "strategy": "random",
+    "space": {"lr": "loguniform(0.0001, 1)", EVIL: "choice(['a', 'b'])"},
+}
 STRANGERS = (
     "return [...document.querySelectorAll('img, script, b, i, iframe, a')].filter((e) => "
     "!(e.tagName == 'SCRIPT' && ['/page.js', '/plotly.js'].includes(e.getAttribute('src')))"
@@ -57,7 +60,9 @@ def storage(tmp_path_factory):
 @pytest.fixture(scope="module")
 def hostile(storage):
     """A search that a driver holds, in which every name and text is someone's who means ill."""
-    writer = Writer(make_folder(storage / NAME.replace("/", "\\"), metric=METRIC, search=SPACE))
+    writer = Writer(
+        make_folder(storage / NAME.replace("/", "\\"), metric=METRIC, search=SPACE)
+    )
     now = writer.journal.clock()
     change = {"time": now, "was": {EVIL: None}, "is": {EVIL: {EVIL: 1}}, "epochs": 10}
     path = writer.folder / "experiment.json"
@@ -94,7 +99,12 @@ def photos(storage):
     picture = storage.parent / "a.png"
     Image.new("RGB", (200, 200), (200, 30, 30)).save(picture)
     [checkpoint] = writer.results.trials["00000"].checkpoints
-    mistake = {"file": str(picture), "label": "cat", "predicted": EVIL, "probability": 0.9}
+    mistake = {
+        "file": str(picture),
+        "label": "cat",
+        "predicted": EVIL,
+        "probability": 0.9,
+    }
     record = {
         "checkpoint_sha256": checkpoint.sha256,
         "test_accuracy": 0.75,
@@ -109,7 +119,9 @@ def photos(storage):
 def serving(storage):
     """The URL of a server of a storage."""
     command = ("serve", "--port", 0, "--storage", storage)
-    process = start(*command, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = start(
+        *command, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     yield process.stdout.readline().strip()
     process.terminate()
     process.communicate(timeout=60)
@@ -155,11 +167,14 @@ class Page:
 
     def go(self, *parts):
         self.ask(
-            "location.hash = arguments[0]", "/".join(["#", *(quote(p, safe="") for p in parts)])
+            "location.hash = arguments[0]",
+            "/".join(["#", *(quote(p, safe="") for p in parts)]),
         )
 
     def click(self, selector):
-        self.wait(lambda: self.ask("return !!document.querySelector(arguments[0])", selector))
+        self.wait(
+            lambda: self.ask("return !!document.querySelector(arguments[0])", selector)
+        )
         self.ask("document.querySelector(arguments[0]).click()", selector)
 
     def type(self, selector, text):
@@ -196,7 +211,10 @@ class Page:
             "const {x, y, width, height} = e.getBoundingClientRect(); return [x, y, width, height]"
         )
         x, y, width, height = self.ask(script, selector)
-        points = [(round(x + width * across), round(y + height * down)) for across, down in shares]
+        points = [
+            (round(x + width * across), round(y + height * down))
+            for across, down in shares
+        ]
         actions = ActionBuilder(self.driver)
         first, *others = points
         pointer = actions.pointer_action.move_to_location(*first)
@@ -208,7 +226,12 @@ class Page:
         actions.perform()
 
     def resize(self, width, height):
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        size = {
+            "width": width,
+            "height": height,
+            "deviceScaleFactor": 1,
+            "mobile": False,
+        }
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
     def is_harmless(self):
@@ -249,8 +272,14 @@ def test_the_list_is_filtered_and_sorted(page, name):
     page.wait(lambda: len(page.texts(".experiments .name")) == 5)
     page.driver.find_element("css selector", "th:nth-child(2) button").send_keys(" ")
     page.wait(lambda: page.texts("th[aria-sort]") == ["Name"])
-    assert page.ask("return document.activeElement.textContent") == "Name"  # the focus stays
-    assert page.texts(".experiments .name")[1:] == ["digits", "photos", "steered", "wider"]
+    # The focus stays
+    assert page.ask("return document.activeElement.textContent") == "Name"
+    assert page.texts(".experiments .name")[1:] == [
+        "digits",
+        "photos",
+        "steered",
+        "wider",
+    ]
     assert page.is_harmless()
     page.browser.screenshot("serve-list.png")
 
@@ -259,7 +288,9 @@ def test_hostile_names_stay_text_wherever_they_are_shown(page, name):
     page.go(name)
     page.wait(lambda: len(page.texts(".trials tbody tr")) == 3)
     page.wait(lambda: f"best {METRIC}" in page.texts(".tile span"))
-    page.wait(lambda: page.texts(".curves .lines path") and page.texts(".history .point"))
+    page.wait(
+        lambda: page.texts(".curves .lines path") and page.texts(".history .point")
+    )
     page.wait(lambda: page.texts(".changes li"))
     assert EVIL in page.text()
     [changed] = page.texts(".changes li")
@@ -277,7 +308,9 @@ def test_hostile_names_stay_text_wherever_they_are_shown(page, name):
 def test_page_of_an_unknown_experiment_shows_why_and_no_tiles(page):
     page.go("nope")
     page.wait(lambda: "no experiment 'nope'" in page.texts(".problem")[0])
-    page.wait(lambda: page.ask("return document.querySelector('.tiles').offsetParent") is None)
+    page.wait(
+        lambda: page.ask("return document.querySelector('.tiles').offsetParent") is None
+    )
 
 
 # A server that has not answered yet
@@ -290,7 +323,9 @@ SILENT = (
 @pytest.fixture
 def silenced(page):
     """The page of an experiment of which nothing has come yet."""
-    added = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SILENT})
+    added = page.driver.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument", {"source": SILENT}
+    )
     page.driver.get("about:blank")
     page.driver.get(f"{page.url}#/digits")
     yield page
@@ -309,7 +344,9 @@ def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, steered):
     name = steered.folder.name
 
     def asked():
-        return [one.control.model_dump(mode="json") for one in control.read_requests(files)]
+        return [
+            one.control.model_dump(mode="json") for one in control.read_requests(files)
+        ]
 
     page.go(name)
     page.click('.steer [data-verb="pause"]')
@@ -320,7 +357,9 @@ def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, steered):
     page.click('.steer [data-verb="max-concurrent"]')
     page.type("dialog input", "many")
     page.click("dialog [data-agree]")
-    page.wait(lambda: "max_concurrent: Input should be" in page.texts("dialog .wrong")[0])
+    page.wait(
+        lambda: "max_concurrent: Input should be" in page.texts("dialog .wrong")[0]
+    )
     page.type("dialog input", "3")
     page.click("dialog [data-agree]")
     page.wait(lambda: asked()[1:] == [{"verb": "max-concurrent", "max_concurrent": 3}])
@@ -341,7 +380,11 @@ def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, steered):
         plain = answered.model_dump(mode="json")
         steered.add("control", **plain, **extra)
     page.wait(lambda: "paused" in page.texts(".head .status"))
-    page.wait(lambda: any(text.endswith(f"; not done: {EVIL}") for text in page.texts(".asked li")))
+    page.wait(
+        lambda: any(
+            text.endswith(f"; not done: {EVIL}") for text in page.texts(".asked li")
+        )
+    )
     page.browser.screenshot("serve-steered.png")
     assert page.is_harmless()
 
@@ -373,9 +416,14 @@ def test_trials_are_chosen_and_the_report_is_shown_apart(page):
     page.wait(lambda: page.texts(".frame .report") and not page.texts(".frame .making"))
     frame = page.driver.find_element("css selector", "iframe.report")
     page.driver.switch_to.frame(frame)
-    page.wait(lambda: page.ask("return document.querySelectorAll('[data-figure]').length") > 5)
+    page.wait(
+        lambda: page.ask("return document.querySelectorAll('[data-figure]').length") > 5
+    )
     assert page.ask("return window.origin") == "null"
-    assert page.ask("try { return document.cookie } catch (e) { return e.name }") == "SecurityError"
+    assert (
+        page.ask("try { return document.cookie } catch (e) { return e.name }")
+        == "SecurityError"
+    )
 
 
 @pytest.mark.slow
@@ -395,7 +443,11 @@ def test_nothing_is_wider_than_the_window(page, photos, width, scheme):
     for number, (place, shown) in enumerate(views.items()):
         page.ask("location.hash = arguments[0]", place)
         page.wait(lambda shown=shown: page.texts(shown))
-        page.wait(lambda: page.ask("return document.documentElement.scrollWidth <= innerWidth"))
+        page.wait(
+            lambda: page.ask(
+                "return document.documentElement.scrollWidth <= innerWidth"
+            )
+        )
         page.browser.screenshot(f"serve-{scheme}-{width}-{number}.png")
     assert page.is_harmless()
 
@@ -409,7 +461,11 @@ def test_marked_experiments_are_compared(page):
     page.wait(lambda: all(map(page.drawn, ["epochs", "times", "leaders"])))
     titles = page.texts(".part h2")
     assert titles[:2] == ["Which is ahead", "On average over the seeds"]
-    assert page.texts(".part:nth-child(3) thead th") == ["hyperparameter", "digits", "wider"]
+    assert page.texts(".part:nth-child(3) thead th") == [
+        "hyperparameter",
+        "digits",
+        "wider",
+    ]
     assert page.texts(".part:nth-child(3) .differs th") != []
     page.ask("location.hash = '#compare/digits/nope'")
     page.wait(lambda: "no experiment 'nope'" in page.texts(".problem")[0])
@@ -419,7 +475,9 @@ def test_marked_experiments_are_compared(page):
 def test_new_search_is_checked_as_it_is_typed_and_queued(page, storage):
     page.ask("location.hash = '#new'")
     page.wait(lambda: "digits" in page.texts(".examples button"))
-    page.type("#spec", "search:\n  space:\n    lr: loguniform(1, 0.1)\nnum_samples: 3\n")
+    page.type(
+        "#spec", "search:\n  space:\n    lr: loguniform(1, 0.1)\nnum_samples: 3\n"
+    )
     page.wait(lambda: page.texts("#faults button") == ["line 3"])
     assert "search.space.lr: " in page.texts("#faults li")[0]
     page.click("#faults button")
@@ -458,11 +516,21 @@ def test_new_search_of_an_unknown_trial_shows_why(page):
 def test_trial_shows_the_photos_that_it_gets_wrong_and_varies(page, photos, steered):
     page.go(photos, "trials", "00000")
     page.wait(lambda: page.drawn("reports") and page.drawn("confusion"))
-    assert page.texts("#drawer .pictures figcaption") == [f"cat, taken for {EVIL} (0.90): a.png"]
-    page.wait(lambda: page.ask("return document.querySelector('.pictures img').naturalWidth") == 96)
+    assert page.texts("#drawer .pictures figcaption") == [
+        f"cat, taken for {EVIL} (0.90): a.png"
+    ]
+    page.wait(
+        lambda: (
+            page.ask("return document.querySelector('.pictures img').naturalWidth")
+            == 96
+        )
+    )
     page.click("#drawer .head a")
     page.wait(
-        lambda: "points_to_evaluate" in page.ask("return document.querySelector('#spec').value")
+        lambda: (
+            "points_to_evaluate"
+            in page.ask("return document.querySelector('#spec').value")
+        )
     )
     page.go(steered.folder.name, "trials", "00000")
     page.click('#drawer [data-verb="try"]')
@@ -476,10 +544,14 @@ def test_empty_storage_offers_a_start(browser, tmp_path):
     with serving(tmp_path) as url:
         browser.driver.get(url)
         shown = "return document.querySelector('.empty').innerText"
-        browser.wait(lambda: "No experiments yet." in browser.driver.execute_script(shown))
+        browser.wait(
+            lambda: "No experiments yet." in browser.driver.execute_script(shown)
+        )
         browser.driver.execute_script("document.querySelector('.empty a').click()")
         queue = "return document.querySelector('#main').innerText"
-        browser.wait(lambda: "tuner queue run --stay" in browser.driver.execute_script(queue))
+        browser.wait(
+            lambda: "tuner queue run --stay" in browser.driver.execute_script(queue)
+        )
 
 
 def test_without_the_token_it_says_where_it_is(browser, url):
@@ -504,7 +576,9 @@ def test_an_ended_search_shows_its_advice(page, storage):
 def test_a_running_search_gets_what_its_advice_says(page, steered):
     page.go("steered")
     page.click(".advice button")
-    assert page.texts("dialog p")[0] == "This search runs 40 trials in all, in place of 4."
+    assert (
+        page.texts("dialog p")[0] == "This search runs 40 trials in all, in place of 4."
+    )
     page.click("dialog [data-agree]")
     page.wait(lambda: page.texts(".toast") == ["asked for: Run 40 trials"])
     request = control.read_requests(ExperimentFolder(steered.folder))[-1]
@@ -514,7 +588,9 @@ def test_a_running_search_gets_what_its_advice_says(page, steered):
 PROGRESS, HYPERPARAMETERS = (f".tools button:nth-child({n})" for n in (1, 2))
 
 
-BEST = "return [...document.querySelectorAll('.curves .lines path')].at(-1).style.stroke"
+BEST = (
+    "return [...document.querySelectorAll('.curves .lines path')].at(-1).style.stroke"
+)
 
 
 @pytest.fixture
@@ -522,7 +598,9 @@ def digits(page):
     """The page of a search of 30 trials, with its figures drawn."""
     page.resize(1280, 1400)
     page.go("digits")
-    page.wait(lambda: page.drawn("history") and page.drawn("curves") and page.drawn("rungs"))
+    page.wait(
+        lambda: page.drawn("history") and page.drawn("curves") and page.drawn("rungs")
+    )
     yield page
     assert page.is_harmless()
 
@@ -538,13 +616,23 @@ def test_every_figure_has_a_name_and_is_drawn_in_either_scheme(digits):
         page.wait(lambda ink=ink: page.ask(BEST) == ink)
         page.browser.screenshot(f"serve-progress-{scheme}.png")
         page.click(HYPERPARAMETERS)
-        page.wait(lambda: all(map(page.drawn, ["importance", "parallel", "slice-2", "contour-2"])))
+        page.wait(
+            lambda: all(
+                map(page.drawn, ["importance", "parallel", "slice-2", "contour-2"])
+            )
+        )
         page.browser.screenshot(f"serve-hyperparameters-{scheme}.png")
-    names = page.ask("return [...document.querySelectorAll('.chart')].map((e) => e.ariaLabel)")
-    assert names[0].startswith("Importance: Which of lr and momentum matters most cannot")
+    names = page.ask(
+        "return [...document.querySelectorAll('.chart')].map((e) => e.ariaLabel)"
+    )
+    assert names[0].startswith(
+        "Importance: Which of lr and momentum matters most cannot"
+    )
     assert names == [
         f"{title}: {caption}"
-        for title, caption in zip(page.texts(".plot h2"), page.texts(".plot .caption"), strict=True)
+        for title, caption in zip(
+            page.texts(".plot h2"), page.texts(".plot .caption"), strict=True
+        )
     ]
 
 
@@ -553,7 +641,9 @@ def test_filter_status_and_the_best_reach_table_and_figures(digits, storage):
     served = Served(storage)
 
     def shows(**query):
-        ids = sorted(row["trial_id"] for row in served.get("digits", "trials", **query).json())
+        ids = sorted(
+            row["trial_id"] for row in served.get("digits", "trials", **query).json()
+        )
         rows = sorted(page.texts(".trials tbody td:first-child"))
         return ids == rows == page.trials("history") == page.trials("curves")
 
@@ -577,7 +667,9 @@ def test_filter_status_and_the_best_reach_table_and_figures(digits, storage):
 
 def test_click_opens_the_trial_and_pointing_shows_its_config(digits):
     page = digits
-    [best] = page.ask("return document.querySelector('.curves .chart').data.at(-1).meta")
+    [best] = page.ask(
+        "return document.querySelector('.curves .chart').data.at(-1).meta"
+    )
     point = (
         "const box = document.querySelector('.curves .chart'), {_fullLayout: on, data} = box;"
         "box.scrollIntoView({block: 'center'});"
@@ -604,7 +696,9 @@ def test_a_trial_stands_beside_the_best(digits, storage):
     page.wait(lambda: page.texts("#drawer h1") == [f"Trial {other['trial_id']}"])
     ids = sorted(row["trial_id"] for row in (best, other))
     page.wait(lambda: page.trials("reports") == ids)
-    differing = [name for name, value in best["config"].items() if other["config"][name] != value]
+    differing = [
+        name for name, value in best["config"].items() if other["config"][name] != value
+    ]
     assert page.texts("#drawer .differs th") == differing != []
     page.browser.screenshot("serve-trial.png")
     page.go("digits", "trials", best["trial_id"])
@@ -692,7 +786,9 @@ def test_figures_without_their_library_say_so(page):
     try:
         page.go("digits")
         page.wait(lambda: any(page.texts(".history .told")))
-        assert page.texts(".history .told")[0].startswith("This figure cannot be drawn here: ")
+        assert page.texts(".history .told")[0].startswith(
+            "This figure cannot be drawn here: "
+        )
         page.wait(lambda: page.texts(".advice li"))
         assert own_errors(page.browser) != []  # the console has it, too
     finally:
@@ -702,7 +798,8 @@ def test_figures_without_their_library_say_so(page):
 def test_best_so_far_by_time_and_curves_of_another_metric(digits):
     page = digits
     title = (
-        "return document.querySelector(`.${arguments[0]} .chart`).layout[arguments[1]].title.text"
+        "return document.querySelector(`.${arguments[0]} .chart`)"
+        ".layout[arguments[1]].title.text"
     )
     page.choose(".history select", "time")
     page.wait(lambda: page.ask(title, "history", "xaxis") == "minutes of searching")
@@ -712,7 +809,9 @@ def test_best_so_far_by_time_and_curves_of_another_metric(digits):
 
 def test_figures_are_usable_without_a_pointer(digits):
     page = digits
-    focusable = "return [...document.querySelectorAll('.filter *, .tools *, .plot *')].filter("
+    focusable = (
+        "return [...document.querySelectorAll('.filter *, .tools *, .plot *')].filter("
+    )
     focusable += "(e) => e.tabIndex === 0 && e.offsetParent).map((e) => e.tagName + e.textContent)"
     names = page.ask(focusable)
     assert [name for name in names if name.startswith("BUTTON")] == [

@@ -60,7 +60,9 @@ def test_the_table_shows_every_trial_with_its_config_and_metrics(page):
     page.browser.screenshot("table.png")
     shown = page.texts("tf-hparams-table-view")
     assert {"batch_size", "layers", "schedule", "status", "best/val_loss"} <= set(shown)
-    rows = {trial_id: shown[shown.index(trial_id) + 1 :] for trial_id in ("00000", "00004")}
+    rows = {
+        trial_id: shown[shown.index(trial_id) + 1 :] for trial_id in ("00000", "00004")
+    }
     assert {"32.000", "[1, 2]", "None", "completed"} <= set(rows["00000"][:5])
 
 

@@ -45,7 +45,9 @@ def ended(tmp_path_factory):
 def cluster(monkeypatch):
     """What a command returns and prints of a cluster with one job, which has failed to start."""
     client = FakeClient(details("a", "FAILED", message="no room"))
-    monkeypatch.setattr(jobs, "open_jobs", lambda url: nullcontext(jobs.Jobs(url, client)))
+    monkeypatch.setattr(
+        jobs, "open_jobs", lambda url: nullcontext(jobs.Jobs(url, client))
+    )
 
     def call(*arguments):
         command = [*arguments, "--address", "http://head:8265"]

@@ -40,7 +40,9 @@ def theirs(tmp_path_factory):
 
 def test_code_of_a_spec_with_derived_values_is_not_imported_before_consent(theirs):
     derived = {**SPEC["search"], "points_to_evaluate": [{"lr": 0.1}]}
-    recorded(theirs.parent, {**SPEC, "search": derived, "trainable": "their_code:train"})
+    recorded(
+        theirs.parent, {**SPEC, "search": derived, "trainable": "their_code:train"}
+    )
     assert "give --trust to run it" in refusal("validate", theirs)
     assert "their_code" not in sys.modules
     recorded(theirs.parent, {**SPEC, "search": derived, "trainable": "gone:train"})
@@ -112,7 +114,12 @@ def test_validate_asks_nothing_about_code_from_the_command_line(theirs, monkeypa
     assert validate("mine:experiment")
     assert validate(folder / "mine.py")
     assert validate(text_of("own.yaml", SPEC), "trainable=their_code:train")
-    command = ("--command", "bash -c 1", "search.space.lr=uniform(0, 1)", "num_samples=1")
+    command = (
+        "--command",
+        "bash -c 1",
+        "search.space.lr=uniform(0, 1)",
+        "num_samples=1",
+    )
     assert call("validate", *command).exception is None
 
 
@@ -141,7 +148,9 @@ SCHEDULER = {"scheduler": {"name": "ray.y", "max_t": 9}}
 
 
 @pytest.mark.parametrize("named", [SEARCHER, SCHEDULER])
-def test_admit_experiment_that_only_trains_passes_over_its_searcher(snapshot, here, named):
+def test_admit_experiment_that_only_trains_passes_over_its_searcher(
+    snapshot, here, named
+):
     results = experiment(here, trainable=IMAGE_CLASSIFIER, **named)
     admit_experiment(results, trust=False, trains_only=True)
     with snapshot.raises(UsageError):
@@ -167,7 +176,9 @@ def test_admit_finds_a_network_that_only_the_journal_names(here, spelt):
     folder = make_folder(here / "results/x", trainable=IMAGE_CLASSIFIER, training={})
     writer = Writer(folder)
     for number in range(3):
-        writer.trial(number, [0.3], config={"lr": 0.1, "model": "timm.data:create_loader"})
+        writer.trial(
+            number, [0.3], config={"lr": 0.1, "model": "timm.data:create_loader"}
+        )
     writer.end()
     journal = folder / "journal.jsonl"
     journal.write_text(journal.read_text().replace('"model"', f'"{spelt}"'))

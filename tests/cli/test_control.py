@@ -14,7 +14,9 @@ from tuner.experiment.folder import ExperimentFolder
 def driven(here):
     """An experiment that is driven, with a trial that has ended and one that runs."""
     space = {"lr": "loguniform(0.0001, 1)", "batch_size": "choice([32, 64])"}
-    folder = make_folder(here / "results/digits", search={"strategy": "random", "space": space})
+    folder = make_folder(
+        here / "results/digits", search={"strategy": "random", "space": space}
+    )
     writer = Writer(folder)
     writer.trial(0, [0.5], config={"lr": 0.1, "batch_size": 32})
     writer.trial(1, [0.5], end=None, config={"lr": 0.2, "batch_size": 64})
@@ -28,7 +30,9 @@ def answering(driven, monkeypatch):
     refused = {}
 
     def answer(seconds):
-        [pending] = read_requests(ExperimentFolder(driven.folder), but=refused.get("answered", ()))
+        [pending] = read_requests(
+            ExperimentFolder(driven.folder), but=refused.get("answered", ())
+        )
         control = pending.control.model_dump(mode="json")
         why = {"refused": refused["why"]} if "why" in refused else {}
         driven.add("control", id=pending.id, control=control, by=pending.by, **why)

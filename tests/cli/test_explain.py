@@ -53,13 +53,18 @@ def test_compare_shows_text_json_and_page(digits, tmp_path):
     shown = call("compare", "digits", "more").stdout
     assert shown.startswith("random by val_accuracy (max), 2 experiments\n")
     document = fetch_json("compare", "digits", "more", "--html", "page.html")
-    assert [each["name"] for each in document["strategies"][0]["experiments"]] == ["digits", "more"]
+    assert [each["name"] for each in document["strategies"][0]["experiments"]] == [
+        "digits",
+        "more",
+    ]
     assert (tmp_path / "page.html").stat().st_size > 1_000_000
     assert "two experiments or more, got 1" in refusal("compare", "digits")
 
 
 def test_confirm_json_has_the_leaders(here):
-    results = searched(here / "results/digits", FOUND, trainable=A_FUNCTION, training={})
+    results = searched(
+        here / "results/digits", FOUND, trainable=A_FUNCTION, training={}
+    )
     retrained(results, [[0.88, 0.90], [0.91, 0.94]])
     counts = ("--top", "2", "--seeds", "2")
     shown = fetch_json("confirm", "digits", *counts, "--trust")

@@ -26,7 +26,9 @@ URL = "http://head:8265"
 )
 def test_submit_of_a_bad_command_is_refused(snapshot, monkeypatch, arguments):
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
-    snapshot(refusal("submit", *arguments, "--address", URL, kind=UsageError | ValueError))
+    snapshot(
+        refusal("submit", *arguments, "--address", URL, kind=UsageError | ValueError)
+    )
 
 
 @pytest.fixture
@@ -34,7 +36,9 @@ def sent(monkeypatch, tmp_path):
     """What a cluster runs for a `tuner submit`, and what the command has returned and printed."""
     client = FakeClient()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(jobs, "open_jobs", lambda url: nullcontext(jobs.Jobs(url, client)))
+    monkeypatch.setattr(
+        jobs, "open_jobs", lambda url: nullcontext(jobs.Jobs(url, client))
+    )
 
     def submitted(*arguments):
         done = call("submit", *arguments, "--storage", "/s", "--address", URL)
@@ -54,7 +58,12 @@ def test_submit_passes_options_on(snapshot, sent):
 def test_submit_of_resume_or_like_names_the_experiment(snapshot, sent):
     command, done = sent("--resume", "x", "--no-wait")
     assert (command, done.stderr) == ("resume x --storage=/s", "")
-    flags = ["--time-budget=5m", "--notify=slack://x", "--search=grid", "--num-samples=8"]
+    flags = [
+        "--time-budget=5m",
+        "--notify=slack://x",
+        "--search=grid",
+        "--num-samples=8",
+    ]
     for arguments in (
         ["--resume", "x", "scheduler.max_t=9", "log=[]"],
         ["--resume", "x", *flags],

@@ -49,7 +49,11 @@ def test_prune_shows_and_frees_checkpoints(two):
     assert "give --yes" in str(call("prune", "two", "--keep", 1).exception)
     assert checkpoints.exists()
     done = call("prune", "two", "--keep", 1, "--yes", "--json")
-    freed = {"folders": {"trials/00001/checkpoints": 2048}, "freed": 2048, "kept": ["00000"]}
+    freed = {
+        "folders": {"trials/00001/checkpoints": 2048},
+        "freed": 2048,
+        "kept": ["00000"],
+    }
     assert json.loads(done.stdout) == freed
     assert not checkpoints.exists()
     assert (two / "trials/00000/checkpoints/1/state.pt").exists()

@@ -14,7 +14,9 @@ def test_ls_of_no_experiment_says_how_to_start(here):
 
 
 def test_ls_filters_and_chooses_columns(digits):
-    assert call("ls", "--where", "val_accuracy > 0.95").stdout == "no experiment matches\n"
+    assert (
+        call("ls", "--where", "val_accuracy > 0.95").stdout == "no experiment matches\n"
+    )
     done = call("ls", "--columns", "name,strategy", "--where", "strategy == 'random'")
     assert done.stdout.splitlines() == ["NAME    STRATEGY", "digits  random"]
     assert "no name 'x' here" in refusal("ls", "--columns", "name,x")
@@ -25,9 +27,12 @@ def test_show_with_a_recorded_test_shows_it(digits):
     measured = {"trial_id": "00002", "epoch": 1, "test_accuracy": 0.875}
     measured["checkpoint_sha256"] = results.trials["00002"].checkpoints[0].sha256
     record_test(digits, "00002", measured)
-    assert "  test_accuracy  0.875  (held-out test split)" in call("show", "digits").stdout
+    assert (
+        "  test_accuracy  0.875  (held-out test split)" in call("show", "digits").stdout
+    )
     assert fetch_json("show", "digits")["test"] == measured
-    record_test(digits, "00002", {**measured, "checkpoint_sha256": "0" * 64})  # of other weights
+    # Of other weights
+    record_test(digits, "00002", {**measured, "checkpoint_sha256": "0" * 64})
     assert "test_accuracy" not in call("show", "digits").stdout
 
 
@@ -41,7 +46,9 @@ def test_show_of_a_damaged_journal_is_exit_code_1(digits):
 
 def test_best_shows_the_leaders(digits):
     best = fetch_json("best", "digits")
-    assert {"trial_id", "config", "epoch", "metrics", "checkpoint", "shown"} <= set(best)
+    assert {"trial_id", "config", "epoch", "metrics", "checkpoint", "shown"} <= set(
+        best
+    )
     assert Path(best["checkpoint"]).is_file()
     ranked = fetch_json("best", "digits", "--top", "9")
     assert [trial["trial_id"] for trial in ranked] == ["00002", "00001", "00000"]

@@ -27,7 +27,9 @@ COMMANDS = list(cli.commands)
 
 def test_help_lists_every_command_whole_and_in_order():
     done = CliRunner().invoke(cli, ["--help"])
-    sections = re.findall(r"^(\S.*):\n((?:  .*\n?)+)", done.stdout, flags=re.MULTILINE)[1:]
+    sections = re.findall(r"^(\S.*):\n((?:  .*\n?)+)", done.stdout, flags=re.MULTILINE)[
+        1:
+    ]
     assert [title for title, _ in sections] == list(get_args(Section))
     lines = "".join(text for _, text in sections).splitlines()
     assert [line.split()[0] for line in lines] == COMMANDS
@@ -42,7 +44,9 @@ def commands_below(command):
 
 
 EXAMPLES = [
-    example for command in commands_below(cli) for example in getattr(command, "examples", ())
+    example
+    for command in commands_below(cli)
+    for example in getattr(command, "examples", ())
 ]
 
 
@@ -76,7 +80,9 @@ def test_new_module_adds_its_command(tmp_path, monkeypatch):
     )
     command = [sys.executable, "-c", code, "--help", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert re.search(r"^Look:\n  hello +Greet\.\n  ls ", done.stdout, flags=re.MULTILINE)
+    assert re.search(
+        r"^Look:\n  hello +Greet\.\n  ls ", done.stdout, flags=re.MULTILINE
+    )
 
 
 HELLO = """
@@ -113,7 +119,9 @@ def test_command_that_ships_is_not_replaced(install, digits, caplog):
     install("tuner-lab", HELLO, commands=("show", "hello"))
     assert "Best trial 00002" in call("show", "digits").stdout
     assert "Packages:" not in call("--help").stdout
-    assert caplog.messages == ["show of tuner-lab 1.0 is ignored: tuner has a command of that name"]
+    assert caplog.messages == [
+        "show of tuner-lab 1.0 is ignored: tuner has a command of that name"
+    ]
 
 
 def test_unknown_command_lists_all(install, snapshot):
@@ -128,7 +136,9 @@ def test_wrong_usage_is_exit_code_2(arguments):
     assert done.stderr
 
 
-@pytest.mark.parametrize("command", ["show", "best", "evaluate", "resume", "tensorboard"])
+@pytest.mark.parametrize(
+    "command", ["show", "best", "evaluate", "resume", "tensorboard"]
+)
 def test_unknown_name_is_exit_code_2_with_a_hint(digits, command):
     done = call(command, "digitz")
     assert (done.exception.exit_code, done.stdout) == (2, "")
@@ -147,7 +157,9 @@ def test_closed_stdout_is_exit_code_141(digits):
     reader, writer = os.pipe()
     os.close(reader)
     process = subprocess.run(
-        [sys.executable, "-m", "tuner", "show", "digits"], stdout=writer, stderr=subprocess.PIPE
+        [sys.executable, "-m", "tuner", "show", "digits"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
     )
     os.close(writer)
     assert (process.returncode, process.stderr) == (141, b"")
@@ -155,7 +167,9 @@ def test_closed_stdout_is_exit_code_141(digits):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_outside_of_a_search_sets_the_exit_code(number, monkeypatch, capsys):
-    monkeypatch.setattr(listing, "list_experiments", lambda _: os.kill(os.getpid(), number))
+    monkeypatch.setattr(
+        listing, "list_experiments", lambda _: os.kill(os.getpid(), number)
+    )
     monkeypatch.setattr(sys, "argv", ["tuner", "ls"])
     with pytest.raises(SystemExit) as ended:
         command_line.main()
@@ -165,15 +179,29 @@ def test_signal_outside_of_a_search_sets_the_exit_code(number, monkeypatch, caps
 
 def test_help_imports_nothing_heavy():
     code = (
-        "from tuner.cli.main import cli\ntry: cli.main(['run', '--help'])\nexcept SystemExit: pass"
+        "from tuner.cli.main import cli\n"
+        "try: cli.main(['run', '--help'])\n"
+        "except SystemExit: pass"
     )
-    heavy = {"ray", "torch", "pandas", "numpy", "pydantic", "rich", "yaml", "socket", "difflib"}
+    heavy = {
+        "ray",
+        "torch",
+        "pandas",
+        "numpy",
+        "pydantic",
+        "rich",
+        "yaml",
+        "socket",
+        "difflib",
+    }
     heavy |= {"importlib.metadata", "logging"}
     assert not ran(code).modules & heavy
 
 
 def test_show_imports_nothing_heavy(digits):
-    done = ran("from tuner.cli.main import cli; cli(['show', 'digits'], standalone_mode=False)")
+    done = ran(
+        "from tuner.cli.main import cli; cli(['show', 'digits'], standalone_mode=False)"
+    )
     assert "Best trial 00002" in done.stdout
     heavy = {"ray", "torch", "pandas", "numpy", "yaml", "optuna", "plotly", "jinja2"}
     assert not done.modules & heavy
@@ -193,7 +221,17 @@ def test_full_disk_below_stdout_is_one_error(here, unbuffered):
 
 def test_stdout_that_lacks_a_letter_shows_its_escape_sequence(here):
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    command = [sys.executable, "-m", "tuner", "validate", "digits", "--name", "x", "--storage", "é"]
+    command = [
+        sys.executable,
+        "-m",
+        "tuner",
+        "validate",
+        "digits",
+        "--name",
+        "x",
+        "--storage",
+        "é",
+    ]
     done = subprocess.run(command, capture_output=True, env=environment, text=True)
     assert done.returncode == 0, done.stderr
     assert "\\xe9" in done.stdout

@@ -16,7 +16,10 @@ from tuner.experiment.results.results import Results
 def test_export_of_trials_writes_a_table(digits, here):
     assert call("export", "digits", "--trials", "trials.csv").stdout == "trials.csv\n"
     assert len((here / "trials.csv").read_text().splitlines()) == 1 + 4
-    assert call("export", "digits", "--trials", "trials.parquet").stdout == "trials.parquet\n"
+    assert (
+        call("export", "digits", "--trials", "trials.parquet").stdout
+        == "trials.parquet\n"
+    )
     for lacking in ([], ["--trials", "trials.csv", "--trial", "2"]):
         assert "export needs --to DIR" in refusal("export", "digits", *lacking)
 
@@ -58,16 +61,26 @@ def test_evaluate_prints_images_and_interval(here, data_home):
 
 def test_evaluate_labels_writes_the_doubtful_labels(here):
     trained(here / "results/hand")
-    assert "training.fit_head=true" in refusal("evaluate", "hand", "--labels", "labels.csv")
+    assert "training.fit_head=true" in refusal(
+        "evaluate", "hand", "--labels", "labels.csv"
+    )
     results = Results(here / "results/hand")
-    entry = {"file": "/a/=1.jpg", "label": "rose", "suggested": "tulip", "probability": 0.75}
+    entry = {
+        "file": "/a/=1.jpg",
+        "label": "rose",
+        "suggested": "tulip",
+        "probability": 0.75,
+    }
     record = {**read_best_test(results), "doubtful_labels": [entry]}
     record_test(results.folder, record["trial_id"], record)
     text = call("evaluate", "hand", "--labels", "labels.csv").stdout
     assert "\n1 label may be wrong (--labels FILE), by label / likelier class\n" in text
     assert "\n  rose / tulip: 1\n" in text
     head, row = (here / "labels.csv").read_text().splitlines()
-    assert (head, row) == ("file,label,suggested,probability", "/a/=1.jpg,rose,tulip,0.75")
+    assert (head, row) == (
+        "file,label,suggested,probability",
+        "/a/=1.jpg,rose,tulip,0.75",
+    )
 
 
 def test_evaluate_runs_no_code_beside_an_export(here, monkeypatch):
@@ -93,13 +106,23 @@ def test_refit_shows_a_finished_refit(here):
 
 def test_soup_shows_a_table_and_exports_what_it_chooses(here):
     configs = [CONFIG, {**CONFIG, "lr": 0.2}]
-    trained(here / "results/hand", configs=configs, spec={"metric": "val_loss", "mode": "min"})
+    trained(
+        here / "results/hand",
+        configs=configs,
+        spec={"metric": "val_loss", "mode": "min"},
+    )
     shown = fetch_json("soup", "hand", "--top", "2", "--to", "out")
-    assert [model["model"] for model in shown["models"]] == ["single", "soup", "ensemble"]
+    assert [model["model"] for model in shown["models"]] == [
+        "single",
+        "soup",
+        "ensemble",
+    ]
     best = min(shown["models"], key=lambda model: model["metrics"]["val_loss"])
     assert (shown["chosen"], shown["export"]) == (best["model"], "out")
     measured = fetch_json("evaluate", "out")
     assert measured["trial_id"] == best["trials"][0]
     text = call("soup", "hand", "--top", "2").stdout
-    assert text.startswith("hand, calibrated, on the validation split\n\nMODEL     VAL_LOSS")
+    assert text.startswith(
+        "hand, calibrated, on the validation split\n\nMODEL     VAL_LOSS"
+    )
     assert text.endswith(f"\nchosen: {best['model']}\n")

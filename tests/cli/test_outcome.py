@@ -59,5 +59,7 @@ def test_print_outcome_without_usable_trial_is_exit_code_1(here, capsys, as_json
     printed = capsys.readouterr()
     why = ". Trial 00000: m" if as_json else ""  # of which the summary tells
     assert printed.err == f"error: bad has no usable trial: 1 failed (nan){why}\n"
-    assert as_json or "\nFailed trials\n  1 nan, first trial 00000\n    m\n" in printed.out
+    assert (
+        as_json or "\nFailed trials\n  1 nan, first trial 00000\n    m\n" in printed.out
+    )
     assert "failed" in printed.out

@@ -18,7 +18,9 @@ def model(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TUNER_DATA", str(folder / "data"))
         images = photos.write(folder / "photos", each=20)
-        results = trained(folder / "results/hand", dataset=f"folder:{images}", image_size=12)
+        results = trained(
+            folder / "results/hand", dataset=f"folder:{images}", image_size=12
+        )
         yield results.export(folder / "model")
 
 
@@ -41,7 +43,9 @@ def test_predict_prints_a_table(model, new):
     predictions = expected(model, new)
     assert [row[0] for row in shown] == list(predictions)
     for file, *cells in shown:
-        assert cells == [text for n, p in predictions[file].top[:2] for text in (n, f"{p:.4f}")]
+        assert cells == [
+            text for n, p in predictions[file].top[:2] for text in (n, f"{p:.4f}")
+        ]
 
 
 def test_predict_writes_csv(model, new, here):
@@ -55,17 +59,27 @@ def test_predict_writes_csv(model, new, here):
     for (file, *cells), each in zip(rows, expected(model, new).values(), strict=True):
         assert file == each.file
         assert cells[::2] == [label for label, _ in each.top]
-        assert [float(p) for p in cells[1::2]] == pytest.approx([p for _, p in each.top], abs=1e-7)
-    assert call("predict", model, new, "--csv", "-").stdout.startswith("file,label,probability\n")
+        assert [float(p) for p in cells[1::2]] == pytest.approx(
+            [p for _, p in each.top], abs=1e-7
+        )
+    assert call("predict", model, new, "--csv", "-").stdout.startswith(
+        "file,label,probability\n"
+    )
 
 
 def test_predict_writes_names_of_any_bytes_and_no_formulas(model, new, here):
     name = os.fsdecode(b"caf\xe9,\n.jpg")
     (here / new / "rose/0000.jpg").rename(here / name)
     (here / new / "rose/0001.jpg").rename(here / "=1+1.jpg")
-    assert call("predict", model, "--csv", "out.csv", "--", name, "=1+1.jpg").return_value == 0
+    assert (
+        call("predict", model, "--csv", "out.csv", "--", name, "=1+1.jpg").return_value
+        == 0
+    )
     text = (here / "out.csv").read_text(errors="surrogateescape")
-    assert [row[0] for row in csv.reader(text.splitlines(keepends=True))][1:] == [name, "'=1+1.jpg"]
+    assert [row[0] for row in csv.reader(text.splitlines(keepends=True))][1:] == [
+        name,
+        "'=1+1.jpg",
+    ]
     done = tuner("predict", model, name)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1].startswith("caf ,")
@@ -77,7 +91,9 @@ def test_predict_lists_unreadable_files_at_the_end(snapshot, model, new, here):
     done = call("predict", model, new, "gone.jpg", "--json")
     assert done.return_value == 3
     document = json.loads(done.stdout)
-    for each, (file, prediction) in zip(document["predictions"], predictions.items(), strict=True):
+    for each, (file, prediction) in zip(
+        document["predictions"], predictions.items(), strict=True
+    ):
         [(label, probability)] = prediction.top[:1]
         top = {"label": label, "probability": probability}
         assert each == {"file": file, **top, "top": [top]}
@@ -86,7 +102,9 @@ def test_predict_lists_unreadable_files_at_the_end(snapshot, model, new, here):
     for form in ([], ["--csv", "-"], ["--json"]):
         none = call("predict", model, "gone.jpg", "gone.jpg", *form)
         assert none.return_value == 1
-        assert none.stderr.startswith("2 of 2 files cannot be read:\n  gone.jpg: No such")
+        assert none.stderr.startswith(
+            "2 of 2 files cannot be read:\n  gone.jpg: No such"
+        )
     assert json.loads(none.stdout)["predictions"] == []
 
 
@@ -114,7 +132,9 @@ class Net(nn.Module):
 """
 
 
-def test_predict_asks_before_a_network_runs_and_prints_only_data(new, here, monkeypatch, data_home):
+def test_predict_asks_before_a_network_runs_and_prints_only_data(
+    new, here, monkeypatch, data_home
+):
     monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
     elsewhere = here / "elsewhere"
     elsewhere.mkdir()

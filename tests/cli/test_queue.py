@@ -20,7 +20,9 @@ def spec(here):
 
 
 def test_queue_add_stores_the_resolved_spec(here, spec):
-    done = call("queue", "add", spec, "--num-samples", 3, "scheduler.max_t=1", "--user", "ann")
+    done = call(
+        "queue", "add", spec, "--num-samples", 3, "scheduler.max_t=1", "--user", "ann"
+    )
     assert (done.return_value, done.stdout) == (None, "mine\n")
     (here / spec).unlink()  # nobody needs it any more
     entry = Queue("results").read_entry("mine")
@@ -59,7 +61,9 @@ def test_queue_ls_as_table_and_json(snapshot, here, spec):
     call("queue", "add", spec, "--user", "bob")
     snapshot(refusal("queue", "add", spec, "--name", "mine"))
     Queue("results").end("mine", "failed", code=1, why="error: \x1b[31mfirst\nlast")
-    snapshot(call("queue", "ls").stdout, varying={r"20\d\d-\d\d-\d\d \d\d:\d\d": "TIME"})
+    snapshot(
+        call("queue", "ls").stdout, varying={r"20\d\d-\d\d-\d\d \d\d:\d\d": "TIME"}
+    )
     listed = fetch_json("queue", "ls")
     assert all(each.pop("added") for each in listed)
     assert listed[0].pop("ended")
@@ -81,7 +85,9 @@ def test_queue_rm_removes_entries(snapshot, here, spec):
     assert "no entry 'mine'" in refusal("queue", "rm", "mine")
 
 
-@pytest.mark.parametrize("share", ["ann", "ann=", "=2", "ann=0", "ann=-1", "ann=inf", "ann=x"])
+@pytest.mark.parametrize(
+    "share", ["ann", "ann=", "=2", "ann=0", "ann=-1", "ann=inf", "ann=x"]
+)
 def test_share_must_be_above_0(snapshot, share):
     with snapshot.raises(UsageError):
         command._parse_weight(share)

@@ -14,7 +14,16 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from random_stories import DEFAULT, LIMITS, REPORT, STORIES, said, spec_of, write_trial, written
+from random_stories import (
+    DEFAULT,
+    LIMITS,
+    REPORT,
+    STORIES,
+    said,
+    spec_of,
+    write_trial,
+    written,
+)
 from safetensors.torch import load_file
 from synthetic import TRAINABLE, Writer, make_folder, read_document
 
@@ -79,7 +88,10 @@ def retrain(spec, trials, content, **fails):
     writer = Writer(spec.folder)
     for number, (is_completed, reports) in enumerate(trials):
         leader, seed = divmod(number, len(spec.search.seeds))
-        varied = {"config": spec.search.configs[leader], "seed": spec.search.seeds[seed]}
+        varied = {
+            "config": spec.search.configs[leader],
+            "seed": spec.search.seeds[seed],
+        }
         writer.add("trial_started", trial_id=f"{number:05}", **varied)
         for epoch, report in enumerate(reports, 1):
             writer.add("result", trial_id=f"{number:05}", epoch=epoch, metrics=report)
@@ -89,7 +101,8 @@ def retrain(spec, trials, content, **fails):
     writer.end()
 
 
-RETRAINED = st.tuples(st.booleans(), st.lists(REPORT, max_size=3))  # completed, its reports
+# Completed, its reports
+RETRAINED = st.tuples(st.booleans(), st.lists(REPORT, max_size=3))
 
 
 @FEW
@@ -114,7 +127,8 @@ def test_confirmation_chooses_what_a_plain_reading_chooses(
     trials = retrained[: len(leaders) * seeds]
     retrain(spec, trials, state, status="failed", error={"kind": "nan", "message": "m"})
     link(search, spec.name)
-    values = [{} for _ in leaders]  # of each leader: trial number -> its best value that counts
+    # Of each leader: trial number -> its best value that counts
+    values = [{} for _ in leaders]
     for number, (is_completed, reports) in enumerate(trials):
         counted = story.counted(reports)
         if is_completed and counted:
@@ -136,7 +150,9 @@ def test_confirmation_chooses_what_a_plain_reading_chooses(
     epoch = values[chosen][number][1]
     shown = json.loads(output)
     assert shown["shown"] == "confirmed"
-    mean = story.sign * sum(v for v, *_ in values[chosen].values()) / len(values[chosen])
+    mean = (
+        story.sign * sum(v for v, *_ in values[chosen].values()) / len(values[chosen])
+    )
     assert isclose(shown["confirmed"]["mean"], mean)
     ties = [leader for leader in confirmed if rank(leader)[:2] == rank(chosen)[:2]]
     assert shown["trial_id"] in {f"{leaders[leader][0]:05}" for leader in ties}
@@ -146,7 +162,9 @@ def test_confirmation_chooses_what_a_plain_reading_chooses(
 
 @FEW
 @given(story=STORIES, folds=st.sampled_from([None, 4]), number=st.integers(-1, 13))
-def test_refit_trains_what_a_plain_reading_finds(story, folds, number, tmp_path_factory):
+def test_refit_trains_what_a_plain_reading_finds(
+    story, folds, number, tmp_path_factory
+):
     training = {**SHIPPED, "folds": folds, "fold_epochs": 7} if folds else SHIPPED
     results = written(
         story,
@@ -159,7 +177,9 @@ def test_refit_trains_what_a_plain_reading_finds(story, folds, number, tmp_path_
     assume(best and number < len(story.trials))
     trial_id = None if number < 0 else str(number)
     chosen = best[0] if number < 0 else number
-    losses = [story.sign * report["val_accuracy"] for report in story.trials[chosen].reports]
+    losses = [
+        story.sign * report["val_accuracy"] for report in story.trials[chosen].reports
+    ]
     if not losses:
         with pytest.raises(UsageError, match="never reported"):
             build_refit_spec(results, trial_id=trial_id)
@@ -171,7 +191,11 @@ def test_refit_trains_what_a_plain_reading_finds(story, folds, number, tmp_path_
     assert (spec.refits.trial_id, spec.refits.epoch) == (f"{chosen:05}", epoch)
     assert isclose(spec.refits.value, story.sign * value)
     assert (spec.epochs, spec.training.get("folds")) == (7 if folds else epoch, None)
-    assert (spec.objective.limits, spec.objective.from_epoch, spec.objective.others) == (
+    assert (
+        spec.objective.limits,
+        spec.objective.from_epoch,
+        spec.objective.others,
+    ) == (
         (),
         None,
         (),
@@ -189,11 +213,14 @@ class Refittable:
 REFITS = st.fixed_dictionaries(
     {
         "is_linked": st.sampled_from([True, True, False]),
-        "number": st.sampled_from([-1, -1, -1, *range(14)]),  # -1: what validation chooses
+        # -1: what validation chooses
+        "number": st.sampled_from([-1, -1, -1, *range(14)]),
         "completed": st.lists(st.booleans(), min_size=1, max_size=2),  # of each seed
     }
 )
-CONFIRMED = st.lists(st.sampled_from([0.2, 0.4, 0.6, 0.8]), min_size=2, max_size=2, unique=True)
+CONFIRMED = st.lists(
+    st.sampled_from([0.2, 0.4, 0.6, 0.8]), min_size=2, max_size=2, unique=True
+)
 
 
 @FEW
@@ -206,7 +233,8 @@ def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
     story, later, acts, tmp_path_factory
 ):
     place = tmp_path_factory.mktemp("refitted")
-    if any(isinstance(act, list) for act in acts):  # so that all leaders may be retrained
+    if any(isinstance(act, list) for act in acts):
+        # So that all leaders may be retrained
         story = replace(story, limits=(), from_epoch=None, others=())
     fields = {
         "trainable": f"{__name__}:Refittable",
@@ -216,8 +244,10 @@ def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
         "refit": True,
     }
     folder = written(story, place / "x", content=state, **fields).folder
-    refits = []  # (name, is linked, whose model: experiment, trial and epoch, how it has ended)
-    confirmation = None  # (its name, trial and epoch that are chosen, the trials that it is of)
+    # (name, is linked, whose model: experiment, trial and epoch, how it has ended)
+    refits = []
+    # (its name, trial and epoch that are chosen, the trials that it is of)
+    confirmation = None
     names = {"x"}
     for act in acts:
         results = Results(folder)
@@ -236,7 +266,9 @@ def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
             trials = [(True, [{"val_accuracy": value, "ms": 1}]) for value in values]
             retrain(spec, trials, lambda number, epoch: state(number, epoch, -1))
             link(results, spec.name)
-            chosen = min(range(len(values)), key=lambda number: story.sign * values[number])
+            chosen = min(
+                range(len(values)), key=lambda number: story.sign * values[number]
+            )
             confirmation = spec.name, chosen, {number for number, _ in leaders}
             names.add(spec.name)
         else:
@@ -246,10 +278,16 @@ def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
             seeds = len(act["completed"])
             trial_id = None if number < 0 else str(number)
             spec = build_refit_spec(results, trial_id=trial_id, seeds=seeds)
-            reports = [{"epochs_trained": float(epoch + 1)} for epoch in range(spec.epochs)]
-            trials = [(done, reports if done else reports[:-1]) for done in act["completed"]]
+            reports = [
+                {"epochs_trained": float(epoch + 1)} for epoch in range(spec.epochs)
+            ]
+            trials = [
+                (done, reports if done else reports[:-1]) for done in act["completed"]
+            ]
             kind = len(refits)
-            content = partial(lambda kind, number, epoch: state(number, epoch, kind), kind)
+            content = partial(
+                lambda kind, number, epoch: state(number, epoch, kind), kind
+            )
             retrain(spec, trials, content, status="interrupted")
             if act["is_linked"]:
                 link(results, spec.name, REFITTED)
@@ -262,7 +300,9 @@ def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
     if best:
         validated = "x", best[0], best[1]
         expected = (
-            (best[0], story.checkpoint(best[0])) if story.trials[best[0]].checkpoints else None
+            (best[0], story.checkpoint(best[0]))
+            if story.trials[best[0]].checkpoints
+            else None
         )
         if confirmation and best[0] in confirmation[2]:
             validated = confirmation[0], confirmation[1], 1
@@ -289,14 +329,26 @@ def test_refit_is_handed_over_as_long_as_it_is_of_what_validation_chooses(
 
 
 @FEW
-@given(stories=st.tuples(STORIES, STORIES), limits=st.sets(st.sampled_from(LIMITS), max_size=2))
-def test_comparison_takes_the_values_that_a_plain_reading_takes(stories, limits, tmp_path_factory):
+@given(
+    stories=st.tuples(STORIES, STORIES),
+    limits=st.sets(st.sampled_from(LIMITS), max_size=2),
+)
+def test_comparison_takes_the_values_that_a_plain_reading_takes(
+    stories, limits, tmp_path_factory
+):
     place = tmp_path_factory.mktemp("comparisons")
     first, second = stories
-    alike = {name: getattr(first, name) for name in ("mode", "others", "from_epoch", "choose")}
+    alike = {
+        name: getattr(first, name)
+        for name in ("mode", "others", "from_epoch", "choose")
+    }
     second = replace(second, **alike)
-    stories = [replace(story, limits=tuple(sorted(limits))) for story in (first, second)]
-    folders = [written(s, place / f"{n}", seed=n + 1).folder for n, s in enumerate(stories)]
+    stories = [
+        replace(story, limits=tuple(sorted(limits))) for story in (first, second)
+    ]
+    folders = [
+        written(s, place / f"{n}", seed=n + 1).folder for n, s in enumerate(stories)
+    ]
     curves = []
     for story in stories:
         steps = []
@@ -322,7 +374,11 @@ def test_comparison_takes_the_values_that_a_plain_reading_takes(stories, limits,
         assert (entrant["epochs"], entrant["trials"]) == (len(curve), len(story.trials))
     for side in shown["strategies"]:
         within = [curves[int(each["name"])][:budget] for each in side["experiments"]]
-        values = [first.sign * curve[-1] for curve in within if curve and curve[-1] is not None]
+        values = [
+            first.sign * curve[-1]
+            for curve in within
+            if curve and curve[-1] is not None
+        ]
         mean = side["at"]["epochs"]
         assert (mean is not None) == bool(values)
         assert mean is None or isclose(mean["mean"], sum(values) / len(values))
@@ -353,8 +409,11 @@ def test_warm_start_gives_the_trials_that_a_plain_reading_finds(
     place = tmp_path_factory.mktemp("earlier")
     written(earlier, place / "x")
     if strategy == "hyperopt":
-        story = replace(story, others=())  # it begins with trials of one objective alone
-    spec = build_spec(warm_started(story, strategy, place, warm_start="x", num_samples=4))
+        # It begins with trials of one objective alone
+        story = replace(story, others=())
+    spec = build_spec(
+        warm_started(story, strategy, place, warm_start="x", num_samples=4)
+    )
     expected = []
     limits_only = replace(story, from_epoch=None)  # earlier epochs guide a search, too
     for number, trial in enumerate(earlier.trials):
@@ -367,20 +426,26 @@ def test_warm_start_gives_the_trials_that_a_plain_reading_finds(
         )
         has_failed = trial.status == "failed" or (not values and bool(trial.reports))
         if values or has_failed:
-            expected.append((f"{number:05}", config_of(earlier, number), values, has_failed))
+            expected.append(
+                (f"{number:05}", config_of(earlier, number), values, has_failed)
+            )
     if not expected and strategy == "hyperopt":
         with pytest.raises(SpecError):
             build_warm_start(spec)
         return
     given_trials = build_warm_start(spec).trials
-    assert [(t.trial_id, t.config, t.values, t.failed) for t in given_trials] == expected
+    assert [
+        (t.trial_id, t.config, t.values, t.failed) for t in given_trials
+    ] == expected
 
 
 # What an earlier experiment may have that the new one lacks, or lack that this has
 OTHERNESS = st.fixed_dictionaries(
     {
         "metric": st.sampled_from(["val_accuracy", "val_accuracy", "f1"]),
-        "space": st.sampled_from(["lr", "lr", "lr and momentum", "momentum", "nothing alike"]),
+        "space": st.sampled_from(
+            ["lr", "lr", "lr and momentum", "momentum", "nothing alike"]
+        ),
         "dataset": st.sampled_from(["digits", "cifar10"]),
     }
 )
@@ -424,7 +489,11 @@ def test_warm_start_from_several_gives_the_trials_that_a_plain_reading_finds(
         for n, trial in enumerate(before.trials):
             config = CONFIGS[otherness["space"]](config_of(before, n)["lr"])
             searched = {"lr", "momentum"} if has_momentum else {"lr"}
-            if trial.status not in ("completed", "stopped", "failed") or not searched & {*config}:
+            if trial.status not in (
+                "completed",
+                "stopped",
+                "failed",
+            ) or not searched & {*config}:
                 continue
             if not 0.01 <= config.get("lr", 0.1) <= 1:
                 continue
@@ -454,19 +523,26 @@ def test_warm_start_from_several_gives_the_trials_that_a_plain_reading_finds(
     trials = [(t.trial_id, t.config, t.values, t.failed, t.tried) for t in made.trials]
     assert trials == tried
     here = [config for _, config, *_ in tried]
-    leaders = [[config for config in configs if config not in here] for configs in leaders]
+    leaders = [
+        [config for config in configs if config not in here] for configs in leaders
+    ]
     offered = [config for configs in leaders for config in configs]
     assert all(config in offered for config in made.portfolio)
-    assert len(made.portfolio) <= min(3, sum(map(bool, leaders)))  # a quarter of 12 trials
+    # A quarter of 12 trials
+    assert len(made.portfolio) <= min(3, sum(map(bool, leaders)))
     assert bool(made.portfolio) == bool(offered)
     ids = [f"e{number}" for number in used]
     assert (made.name == ".") == (not ids)
     assert all(name in made.name for name in ids)
-    own = [config for config in list_first_configs(spec.search, 0) if config not in here]
+    own = [
+        config for config in list_first_configs(spec.search, 0) if config not in here
+    ]
     new = [config for config in made.portfolio if config not in own]
     search = spec.search.build(0, objective=spec.objective, max_t=4)
     made.apply(search)
-    suggested = [search.suggest(f"{number:05}") for number in range(len(own) + len(new))]
+    suggested = [
+        search.suggest(f"{number:05}") for number in range(len(own) + len(new))
+    ]
     assert suggested[len(suggested) - len(new) :] == new
 
 
@@ -533,8 +609,13 @@ def test_soup_is_of_the_trials_that_a_plain_reading_finds(
     done = soup(results, place / "model", top=top)
     single, mixed, ensemble = done.candidates
     assert [int(trial) for trial in ensemble.trials] == together
-    assert [int(trial) for trial in done.left_out] == [n for n in leaders if n not in together]
-    assert (single.trials, mixed.trials[:1]) == (ensemble.trials[:1], ensemble.trials[:1])
+    assert [int(trial) for trial in done.left_out] == [
+        n for n in leaders if n not in together
+    ]
+    assert (single.trials, mixed.trials[:1]) == (
+        ensemble.trials[:1],
+        ensemble.trials[:1],
+    )
     assert set(mixed.trials) <= set(ensemble.trials)
     assert single.metrics.get("ms") == (
         story.trials[best].reports[story.checkpoint(best) - 1]["ms"]
@@ -544,7 +625,8 @@ def test_soup_is_of_the_trials_that_a_plain_reading_finds(
     allowed = [
         (story.sign * each.metrics["val_accuracy"], number)
         for number, each in enumerate(done.candidates)
-        if story.allows({"ms": 99, **each.metrics})  # 99: of what has no time of its own
+        # 99: of what has no time of its own
+        if story.allows({"ms": 99, **each.metrics})
     ]
     chosen = done.candidates[min(allowed)[1]] if allowed else single
     assert done.chosen is chosen

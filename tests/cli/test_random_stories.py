@@ -14,7 +14,12 @@ def test_answers_about_random_searches_equal_a_plain_reading(story, tmp_path_fac
     best = story.best()
     has_best, output = said("best", folder, "--json")
     shown = json.loads(said("show", folder, "--json")[1])
-    for command in (("show",), ("trials",), ("advise",), ("report", "--format", "json")):
+    for command in (
+        ("show",),
+        ("trials",),
+        ("advise",),
+        ("report", "--format", "json"),
+    ):
         assert said(command[0], folder, *command[1:])[0]
     if best is None:
         assert (has_best, shown["best"]) == (False, None)
@@ -33,7 +38,9 @@ def test_answers_about_random_searches_equal_a_plain_reading(story, tmp_path_fac
     ]
     assert {trial.trial_id for trial in results.top()} == {f"{n:05}" for n in usable}
     table = results.dataframe()
-    counted = table.loc[~table["best/val_accuracy"].isna(), "trial_id"] if len(table) else []
+    counted = (
+        table.loc[~table["best/val_accuracy"].isna(), "trial_id"] if len(table) else []
+    )
     assert {f"{n:05}" for n in usable} <= {*counted}
     for n, trial in enumerate(story.trials):
         if trial.checkpoints:

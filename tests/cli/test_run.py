@@ -29,7 +29,9 @@ def resumed(no_ray, ended, monkeypatch):
     return calls
 
 
-def test_run_with_a_name_taken_meanwhile_takes_the_next(here, ended, no_ray, monkeypatch):
+def test_run_with_a_name_taken_meanwhile_takes_the_next(
+    here, ended, no_ray, monkeypatch
+):
     tried = []
 
     def run(plan):
@@ -47,7 +49,9 @@ def test_run_with_a_name_taken_meanwhile_takes_the_next(here, ended, no_ray, mon
 
 
 def test_run_of_a_bad_spec_shows_every_fault(here):
-    done = tuner("run", "digits", "num_samples=0", "serch=1", "--search", "bo", "--cpus", "9999")
+    done = tuner(
+        "run", "digits", "num_samples=0", "serch=1", "--search", "bo", "--cpus", "9999"
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert "with the arguments of the command line has 4 faults:" in done.stderr
     assert "serch: unknown key 'serch' (did you mean 'search'?)" in done.stderr
@@ -78,7 +82,14 @@ def interrupted(here):
 def test_resume_options_extend_the_search(interrupted, resumed):
     assert call("resume", "digits", "--trust").return_value == 0
     done = call(
-        "resume", "digits", "--retry-failed", "--add-samples", "3", "--time-budget", "2m", "--trust"
+        "resume",
+        "digits",
+        "--retry-failed",
+        "--add-samples",
+        "3",
+        "--time-budget",
+        "2m",
+        "--trust",
     )
     assert "Best trial 00000" in done.stdout
     assert resumed == [
@@ -88,10 +99,15 @@ def test_resume_options_extend_the_search(interrupted, resumed):
 
 
 def test_resume_with_assignments_changes_the_spec(interrupted, resumed):
-    assert call("resume", "digits", "scheduler.max_t=20", "log=[]", "--trust").return_value == 0
+    assert (
+        call("resume", "digits", "scheduler.max_t=20", "log=[]", "--trust").return_value
+        == 0
+    )
     changes = Extension(changes={"scheduler.max_t": 20, "log": []})
     assert resumed == [(interrupted, changes)]
-    refused = call("resume", "digits", "search.strategy=bohb", "scheduler.max_t=5").exception
+    refused = call(
+        "resume", "digits", "search.strategy=bohb", "scheduler.max_t=5"
+    ).exception
     assert "tuner run --like digits search.strategy=bohb" in str(refused)
     assert "scheduler.max_t: can only grow on a resume, from 10, got 5" in str(refused)
     assert len(resumed) == 1
@@ -102,7 +118,9 @@ def test_resume_of_a_completed_search_starts_nothing(digits, monkeypatch):
     done = call("resume", "digits")
     assert done.return_value == 3  # a trial has failed
     [line] = done.stdout.splitlines()
-    assert line.startswith("digits is completed, nothing is left to do; for more trials: ")
+    assert line.startswith(
+        "digits is completed, nothing is left to do; for more trials: "
+    )
     assert done.stderr == ""
     done = call("resume", "digits", "--json", "--no-evaluate")
     assert json.loads(done.stdout)["status"] == "completed"

@@ -15,12 +15,16 @@ def test_serve_without_sdk_of_mcp_names_the_package(here, monkeypatch):
     assert "'tuner[serve]'" in done.stderr
 
 
-def test_tensorboard_is_served_for_experiments_or_the_storage(snapshot, digits, monkeypatch):
+def test_tensorboard_is_served_for_experiments_or_the_storage(
+    snapshot, digits, monkeypatch
+):
     served = []  # the folders, the port, and those that appear later
 
     def serve(experiments, *, port, find):
         later = find and [str(experiment.path) for experiment in find()]
-        served.append(([str(experiment.path) for experiment in experiments], port, later))
+        served.append(
+            ([str(experiment.path) for experiment in experiments], port, later)
+        )
         return 2
 
     monkeypatch.setattr(tensorboard_server, "serve", serve)

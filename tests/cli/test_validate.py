@@ -21,7 +21,13 @@ def test_validate_shows_plan_and_spec_and_starts_nothing(here):
     code = "from tuner.cli.main import cli; cli.main(['validate', 'digits'], standalone_mode=False)"
     done = ran(code)
     assert done.stdout.startswith("digits would run\n")
-    assert not done.modules & {"ray", "torch", "pandas", "tuner.ray_compat", "concurrent.futures"}
+    assert not done.modules & {
+        "ray",
+        "torch",
+        "pandas",
+        "tuner.ray_compat",
+        "concurrent.futures",
+    }
     assert not list(here.iterdir())
     shown = fetch_json("validate", "digits")
     assert shown["spec"]["name"] == "digits"
@@ -37,7 +43,10 @@ def test_validate_summary_shows_networks():
     [network] = json.loads(done.stdout)["networks"]
     assert network["model"] == "cnn"
     assert network["stages"][0]["output"] == [network["settings"]["width"], 8, 8]
-    assert network["trainable"] == network["parameters"] - network["stages"][-1]["parameters"]
+    assert (
+        network["trainable"]
+        == network["parameters"] - network["stages"][-1]["parameters"]
+    )
     text = call("validate", "digits", "--summary").stdout
     assert f"{network['parameters']:,} parameters, " in text
 
@@ -48,9 +57,14 @@ def photo_folder(here, data_home):
 
 
 @pytest.mark.parametrize("command", [["validate"], ["run"], ["run", "--dry-run"]])
-def test_faults_of_images_and_networks_show_before_anything_starts(command, photo_folder):
+def test_faults_of_images_and_networks_show_before_anything_starts(
+    command, photo_folder
+):
     layers = call(*command, "folder:photos", "training.freeze=tail").exception
-    assert "training.freeze: matches no parameter, got 'tail'; available: _conv_stem" in str(layers)
+    assert (
+        "training.freeze: matches no parameter, got 'tail'; available: _conv_stem"
+        in str(layers)
+    )
     (photo_folder / "rose/0003.jpg").write_bytes(b"no image")
     image = call(*command, "folder:photos").exception
     assert "1 of 36 images cannot be read: " in str(image)
@@ -63,10 +77,13 @@ SMALL = ("folder:photos", "training.model=cnn")  # a plan measures a step of the
 
 
 def test_validate_and_run_warn_of_objective_in_wrong_direction(photo_folder):
-    warning = "objective.mode=min takes the trial with the lowest val_accuracy for the best"
+    warning = (
+        "objective.mode=min takes the trial with the lowest val_accuracy for the best"
+    )
     arguments = (*SMALL, "objective.metric=val_accuracy", "objective.mode=min")
     assert warning in " ".join(call("validate", *arguments).stdout.split())
-    (photo_folder / "rose/0003.jpg").write_bytes(b"no image")  # ends the run before Ray starts
+    # Ends the run before Ray starts
+    (photo_folder / "rose/0003.jpg").write_bytes(b"no image")
     assert f"warning: {warning}\n" in call("run", *arguments).stderr
 
 
@@ -86,7 +103,12 @@ def first(here):
         here / "results/first",
         trainable=IMAGE_CLASSIFIER,
         search={"strategy": "grid", "space": space, "order": "rows"},
-        scheduler={"name": "asha", "max_t": 4, "grace_period": 4, "reduction_factor": 4},
+        scheduler={
+            "name": "asha",
+            "max_t": 4,
+            "grace_period": 4,
+            "reduction_factor": 4,
+        },
         training={"model": "cnn", "dataset": "digits"},
         metric="val_loss",
         mode="min",
@@ -107,7 +129,14 @@ def test_like_copies_the_spec_and_learns_from_its_trials(snapshot, first):
     plan = json.loads(done.stdout)
     spec = plan["spec"]
     assert (spec["name"], spec["warm_start"], plan["trials"]) == ("first-2", "first", 2)
-    changes = ("scheduler.max_t=8", "--search", "bohb", "num_samples=20", "--name", "second")
+    changes = (
+        "scheduler.max_t=8",
+        "--search",
+        "bohb",
+        "num_samples=20",
+        "--name",
+        "second",
+    )
     spec = fetch_json("validate", "--like", "first", *changes)["spec"]
     assert (spec["name"], spec["search"]["strategy"]) == ("second", "bohb")
     assert spec["warm_start"] == "first"
@@ -120,7 +149,12 @@ def test_validate_lists_the_experiments_that_a_search_begins_with(snapshot, firs
     several = call("validate", *options, "--from", "first", "--from", ".")
     snapshot(several.stderr)
     assert json.loads(several.stdout)["spec"]["warm_start"] == ["first", "."]
-    assert json.loads(call("validate", *options, "--from", ".").stdout)["spec"]["warm_start"] == "."
+    assert (
+        json.loads(call("validate", *options, "--from", ".").stdout)["spec"][
+            "warm_start"
+        ]
+        == "."
+    )
     snapshot(refusal("validate", *options, "--from", "first", "--from", "firts"))
     for names in ('["first", 3]', "[]"):
         snapshot(refusal("validate", *options, f"warm_start={names}", kind=SpecError))
@@ -141,7 +175,9 @@ def test_validate_command_needs_no_experiment(snapshot, tmp_path, monkeypatch):
     assert plan["spec"]["name"] == "train"
     assert plan["spec"]["trainable"]["command"] == command.split()
     snapshot("\n".join(plan["notes"]))
-    (tmp_path / "spec.yaml").write_text("search: {space: {lr: 'uniform(0, 1)'}}\nnum_samples: 3")
+    (tmp_path / "spec.yaml").write_text(
+        "search: {space: {lr: 'uniform(0, 1)'}}\nnum_samples: 3"
+    )
     spec = fetch_json("validate", "spec.yaml", "--command", command)["spec"]
     assert (spec["name"], spec["num_samples"]) == ("spec", 3)
     for wrong in ("python 'x", f"{sys.executable} tran.py", "no-such-program {lr}"):
@@ -160,9 +196,14 @@ BROKEN = Finding("storage", "space", "none", "broken", "make room")
 
 @pytest.mark.parametrize(("findings", "code"), [([FINE], 0), ([FINE, BROKEN], 1)])
 def test_doctor_exit_code_is_1_if_broken(monkeypatch, findings, code):
-    monkeypatch.setattr("tuner.reporting.doctor.check_setup", lambda storage, address: findings)
+    monkeypatch.setattr(
+        "tuner.reporting.doctor.check_setup", lambda storage, address: findings
+    )
     done = call("doctor")
     assert done.return_value == code
     assert all(finding.found in done.stdout for finding in findings)
     shown = fetch_json("doctor")
-    assert shown == {"ok": not code, "findings": [asdict(finding) for finding in findings]}
+    assert shown == {
+        "ok": not code,
+        "findings": [asdict(finding) for finding in findings],
+    }

@@ -62,7 +62,9 @@ def test_for_joining_uses_the_token_of_the_user(monkeypatch, no_token, name):
     assert access.create_join_environment() == {access.AUTH_MODE: "token"}
     with access.set_environment(access.create_join_environment()):
         source = "RAY_AUTH_TOKEN" if name == access.TOKEN else "x"
-        assert access.describe_refusal().startswith(f"has another token than that of {source}: ")
+        assert access.describe_refusal().startswith(
+            f"has another token than that of {source}: "
+        )
     monkeypatch.setenv(access.AUTH_MODE, "disabled")
     assert access.create_join_environment() == {}
     monkeypatch.delenv(access.AUTH_MODE)

@@ -2,7 +2,13 @@
 
 import pytest
 
-from tuner.cluster.capacity import Capacity, Room, compute_capacity, describe_fit, find_shortage
+from tuner.cluster.capacity import (
+    Capacity,
+    Room,
+    compute_capacity,
+    describe_fit,
+    find_shortage,
+)
 from tuner.cluster.nodes import Node
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Resources
@@ -31,7 +37,11 @@ def test_capacity_fills_single_nodes_first(resources, fits):
 
 
 def test_plan_on_lists_nodes_with_cpus():
-    fields = {"name": "x", "search": {"space": {"x": "uniform(0, 1)"}}, "num_samples": 9}
+    fields = {
+        "name": "x",
+        "search": {"space": {"x": "uniform(0, 1)"}},
+        "num_samples": 9,
+    }
     there = [*TWO, Node("d", "d", 0.0)]
     plan = describe_fit(build_spec({**fields, "resources": {"cpus": 3}}), there)
     assert [(node["address"], node["trials"]) for node in plan["nodes"]] == [
@@ -43,7 +53,9 @@ def test_plan_on_lists_nodes_with_cpus():
     assert describe_fit(few, there)["at_once"] == 3
 
 
-@pytest.mark.parametrize(("free", "is_short"), [({"CPU": 1.0}, True), ({"CPU": 2.0}, False)])
+@pytest.mark.parametrize(
+    ("free", "is_short"), [({"CPU": 1.0}, True), ({"CPU": 2.0}, False)]
+)
 def test_shortage_names_free_resources(free, is_short):
     reason = find_shortage(Resources(cpus=2), lambda: TWO, lambda: {"a": free})
     if is_short:
@@ -68,6 +80,8 @@ def test_room_is_the_capacity_of_the_nodes(grows, limits):
 def test_room_announces_new_nodes_once():
     calls = []
     nodes = played([SMALL], [SMALL, LARGE], [LARGE], [SMALL, LARGE])
-    room = Room(NEEDED, nodes=nodes, on_join=lambda *nodes: calls.append(nodes), poll_s=0)
+    room = Room(
+        NEEDED, nodes=nodes, on_join=lambda *nodes: calls.append(nodes), poll_s=0
+    )
     assert [room() for _ in range(4)] == [0, 2, 2, 2]
     assert calls == [([LARGE], [SMALL])]

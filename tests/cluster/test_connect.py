@@ -37,7 +37,9 @@ class FakeRay(SimpleNamespace):
         if self.error:
             raise self.error
         code = "import time; time.sleep(600)"
-        self.daemon = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL)
+        self.daemon = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.DEVNULL
+        )
 
     def shutdown(self):
         self.calls.append(("shutdown", Path(cluster.find_scratch_folder()).is_dir()))
@@ -86,7 +88,8 @@ def test_connect_starts_and_ends_a_local_ray(play, monkeypatch):
         assert folder.stat().st_mode & 0o777 == 0o700
         assert os.environ[access.TOKEN_PATH].startswith(f"{folder}/")
         assert os.environ[access.AUTH_MODE] == "token"
-        deadline = time.monotonic() + 10  # for a moment a new process shows no environment
+        # For a moment a new process shows no environment
+        deadline = time.monotonic() + 10
         while not (marked := guard.find_marked(os.environ[guard.MARK], str(folder))):
             assert time.monotonic() < deadline
         assert marked == [fake.daemon.pid]
@@ -146,7 +149,9 @@ class Played(cluster.Cluster):
         return [Reply(node, function(*arguments)) for node in nodes]
 
     def start(self, node, function):
-        return SimpleNamespace(remote=lambda *arguments: self.started.append((node, *arguments)))
+        return SimpleNamespace(
+            remote=lambda *arguments: self.started.append((node, *arguments))
+        )
 
 
 @pytest.mark.parametrize(
@@ -189,7 +194,11 @@ def test_admit_checks_nodes_before_creating_a_folder(snapshot, tmp_path, joined)
 
 
 def cifar10(folder):
-    fields = {"name": "x", "search": {"space": {"lr": "uniform(0.1, 1)"}}, "num_samples": 1}
+    fields = {
+        "name": "x",
+        "search": {"space": {"lr": "uniform(0.1, 1)"}},
+        "num_samples": 1,
+    }
     training = {"dataset": "cifar10", "data_dir": str(folder)}
     return build_spec({**fields, "training": training, "storage": str(folder)})
 
@@ -201,7 +210,10 @@ def test_room_sends_the_data_set_to_new_nodes(tmp_path):
     played.offers.append((2,))
     room.poll_s = 0
     assert room() == 6
-    calls = [(node.node_id, data.archive, method) for node, data, method, *_ in played.started]
+    calls = [
+        (node.node_id, data.archive, method)
+        for node, data, method, *_ in played.started
+    ]
     assert calls == [("0", OFFICIAL, "load"), ("1", OFFICIAL, "receive")]
 
 
@@ -243,7 +255,9 @@ def test_plan_counts_trials_or_refuses(snapshot):
     large = build_spec({**FIELDS, "resources": {"cpus": 5}})
     with snapshot.raises(UsageError):
         played.describe_plan(large)
-    assert Played((4,), joined=False, autoscales=True).describe_plan(large)["at_once"] == 0
+    assert (
+        Played((4,), joined=False, autoscales=True).describe_plan(large)["at_once"] == 0
+    )
 
 
 @pytest.fixture
@@ -257,7 +271,9 @@ def directory(tmp_path, monkeypatch):
 
 
 def env_of(directory, *, code=True, storage=None):
-    return cluster.build_runtime_env(directory, storage or directory / "results", code=code)
+    return cluster.build_runtime_env(
+        directory, storage or directory / "results", code=code
+    )
 
 
 def test_runtime_env_sends_the_folder_without_the_results(directory):
@@ -276,7 +292,11 @@ def test_runtime_env_of_shipped_code_or_job_sends_nothing(directory, monkeypatch
 
 def test_runtime_env_has_module_folders_and_worker_settings(directory, monkeypatch):
     (directory / "spaces").mkdir()
-    monkeypatch.setattr(sys, "path", [str(directory), str(directory / "spaces"), "/elsewhere"])
+    monkeypatch.setattr(
+        sys, "path", [str(directory), str(directory / "spaces"), "/elsewhere"]
+    )
     assert env_of(directory)["env_vars"] == {"PYTHONPATH": "spaces"}
     monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "0")
-    assert env_of(directory, code=False) == {"env_vars": {"RAY_CHDIR_TO_TRIAL_DIR": "0"}}
+    assert env_of(directory, code=False) == {
+        "env_vars": {"RAY_CHDIR_TO_TRIAL_DIR": "0"}
+    }

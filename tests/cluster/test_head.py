@@ -30,7 +30,8 @@ def server(answer):
 
 
 @pytest.mark.parametrize(
-    "address", ["ray://head:10001", "http://head:8265", "head", "head:x", "head:70000", ":6379"]
+    "address",
+    ["ray://head:10001", "http://head:8265", "head", "head:x", "head:70000", ":6379"],
 )
 def test_head_at_rejects_other_addresses(snapshot, address):
     with snapshot.raises(UsageError):
@@ -66,7 +67,9 @@ def test_check_head_rejects_a_machine_that_is_no_node(snapshot, is_node):
         head.check_head(address, ray)
 
 
-@pytest.mark.parametrize("error", [TimeoutError(), ConnectionRefusedError(), socket.gaierror()])
+@pytest.mark.parametrize(
+    "error", [TimeoutError(), ConnectionRefusedError(), socket.gaierror()]
+)
 def test_check_head_names_an_unreachable_address(snapshot, monkeypatch, error):
     def fail(*arguments):
         raise error
@@ -87,8 +90,16 @@ def test_watch_reports_a_head_that_is_lost_for_long(error):
         return socket.socket()
 
     refuses = isinstance(error, ConnectionRefusedError)
-    patience = {"refused_s": 0.05 if refuses else 900, "silent_s": 900 if refuses else 0.05}
+    patience = {
+        "refused_s": 0.05 if refuses else 900,
+        "silent_s": 900 if refuses else 0.05,
+    }
     head.watch_head(
-        "x:1", lambda: lost.append(1), threading.Event(), poll_s=0.01, connect=connect, **patience
+        "x:1",
+        lambda: lost.append(1),
+        threading.Event(),
+        poll_s=0.01,
+        connect=connect,
+        **patience,
     )
     assert (answers, lost) == ([], [1])

@@ -37,7 +37,11 @@ def test_all_lists_searches_newest_first():
         details("waits", "PENDING", started=None, ended=None),
     ).list_jobs()
     assert [job.job_id for job in listed] == ["waits", "newer", "old"]
-    assert (listed[1].started, listed[1].ended, listed[1].command) == (5.0, None, "tuner run x")
+    assert (listed[1].started, listed[1].ended, listed[1].command) == (
+        5.0,
+        None,
+        "tuner run x",
+    )
     assert listed[0].status == "PENDING"
 
 
@@ -53,14 +57,20 @@ def test_submit_sends_command_and_folder(tmp_path):
     client = FakeClient()
     arguments = ["run", "mine.yaml", "search.space.lr=uniform(0, 1)"]
     listed = jobs.Jobs(URL, client)
-    assert listed.submit(arguments, directory=tmp_path, storage=tmp_path / "results") == "new"
+    assert (
+        listed.submit(arguments, directory=tmp_path, storage=tmp_path / "results")
+        == "new"
+    )
     [call] = client.calls
     assert call["entrypoint"].endswith(
         ") -m tuner run mine.yaml 'search.space.lr=uniform(0, 1)' --address auto"
     )
     assert call["runtime_env"]["working_dir"] == str(tmp_path)
     assert call["runtime_env"]["excludes"] == ["/results/"]
-    assert listed.find_job("new").command == "tuner run mine.yaml search.space.lr=uniform(0, 1)"
+    assert (
+        listed.find_job("new").command
+        == "tuner run mine.yaml search.space.lr=uniform(0, 1)"
+    )
 
 
 def test_follow_passes_on_the_log():
@@ -124,7 +134,10 @@ def test_entry_rejects_files_outside_the_folder(snapshot, tmp_path):
     inner.mkdir()
     (tmp_path / "far.yaml").touch()
     (inner / "near.yaml").touch()
-    assert jobs.relativize_experiment(str(inner / "near.yaml"), tmp_path) == "inner/near.yaml"
+    assert (
+        jobs.relativize_experiment(str(inner / "near.yaml"), tmp_path)
+        == "inner/near.yaml"
+    )
     assert jobs.relativize_experiment("digits", tmp_path) == "digits"
     with snapshot.raises(UsageError):
         jobs.relativize_experiment("../far.yaml", inner)

@@ -32,11 +32,16 @@ def test_ready_workers_are_those_that_the_spec_needs(fields, workers, trains):
     values = {"name": "x", "search": {"space": space}, "num_samples": 9, **fields}
     spec = build_spec(values)
     training = ["tuner.vision.image_classifier"] if trains else []
-    assert plan_workers(spec, Machine(cpus=4, gpus=0)) == (workers, ["ray.tune", *training])
+    assert plan_workers(spec, Machine(cpus=4, gpus=0)) == (
+        workers,
+        ["ray.tune", *training],
+    )
 
 
 def test_no_worker_is_made_ready_for_trials_that_a_warm_start_skips():
-    spec = build_spec({"name": "x", "search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 9})
+    spec = build_spec(
+        {"name": "x", "search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 9}
+    )
     assert plan_workers(spec, Machine(cpus=4, gpus=0), 2)[0] == 2
 
 
@@ -53,7 +58,9 @@ def test_free_port_is_reserved():
 def waits(*last, watches_s=1, advice=""):
     """Code that is watched while its daemon ends, and then does what the lines `last` say."""
     lines = [f"time.sleep({watches_s})", "stop()", *last]
-    return f"with watch_daemons(){advice}:\n" + "".join(f"    {line}\n" for line in lines)
+    return f"with watch_daemons(){advice}:\n" + "".join(
+        f"    {line}\n" for line in lines
+    )
 
 
 FOR_EVER = "time.sleep(600)"
@@ -64,11 +71,17 @@ HARMLESS = waits("time.sleep(2)")
 SCENES = {
     "raylet": (waits(FOR_EVER, watches_s=2, advice=ADVICE), "raylet"),
     "gcs_server": (waits(FOR_EVER, watches_s=2, advice=ADVICE), "gcs_server"),
-    "advice fails": (waits(FOR_EVER, advice=", add_exit_advice(lambda: 1 / 0)" + ADVICE), "raylet"),
+    "advice fails": (
+        waits(FOR_EVER, advice=", add_exit_advice(lambda: 1 / 0)" + ADVICE),
+        "raylet",
+    ),
     "no stderr": (waits("sys.stderr.close()", FOR_EVER), "raylet"),
     "at once": (f"daemon.kill()\nwith watch_daemons():\n    {FOR_EVER}", "raylet"),
     "says more": (waits('sys.exit("Ray says why")'), "raylet"),
-    "an orderly end": ("with watch_daemons():\n    time.sleep(1)\nstop()\ntime.sleep(2)", "raylet"),
+    "an orderly end": (
+        "with watch_daemons():\n    time.sleep(1)\nstop()\ntime.sleep(2)",
+        "raylet",
+    ),
     "a child that is no daemon": (HARMLESS, "log_monitor"),
     "a child of our own": (HARMLESS, os.path.basename(sys.executable)),
 }
@@ -84,7 +97,9 @@ def start(code, daemon, folder):
         stop = lambda: (daemon.kill(), daemon.wait())
     """
     whole = textwrap.dedent(before) + textwrap.dedent(code)
-    return subprocess.Popen([sys.executable, "-c", whole], stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", whole], stderr=subprocess.PIPE, text=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +109,13 @@ def ends(tmp_path_factory):
         name: start(code, daemon, tmp_path_factory.mktemp("scene"))
         for name, (code, daemon) in SCENES.items()
     }
-    stderr = {name: process.communicate(timeout=LIMIT_S)[1] for name, process in started.items()}
-    return {name: (process.returncode, stderr[name]) for name, process in started.items()}
+    stderr = {
+        name: process.communicate(timeout=LIMIT_S)[1]
+        for name, process in started.items()
+    }
+    return {
+        name: (process.returncode, stderr[name]) for name, process in started.items()
+    }
 
 
 @pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])

@@ -7,7 +7,12 @@ def test_list_nodes_sorts_living_nodes_by_address(monkeypatch):
     import ray
 
     entries = [
-        {"NodeID": name, "NodeManagerAddress": name, "Resources": {"CPU": 2.0}, "Alive": alive}
+        {
+            "NodeID": name,
+            "NodeManagerAddress": name,
+            "Resources": {"CPU": 2.0},
+            "Alive": alive,
+        }
         for name, alive in (("c", True), ("b", True), ("a", False))
     ]
     entries[0]["Resources"]["node:__internal_head__"] = 1.0

@@ -24,7 +24,9 @@ from tuner.vision.image_classifier import ImageClassifier
 
 NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "12"]
 
-NEED = NeededData(Archive("Played", "played.tar", "http://x", "0", "raw", "decoded"), None)
+NEED = NeededData(
+    Archive("Played", "played.tar", "http://x", "0", "raw", "decoded"), None
+)
 HAS = (True, False)
 LACKS = (False, True)
 READY = (False, False)  # READY: it is unpacked there
@@ -85,7 +87,8 @@ class World:
 
     def __init__(self, *has, cpus=None, offline=(), apart=()):
         self.nodes = [
-            Node(str(n), f"10.0.0.{n}", (cpus or {}).get(n, 4.0)) for n in range(1, len(has) + 1)
+            Node(str(n), f"10.0.0.{n}", (cpus or {}).get(n, 4.0))
+            for n in range(1, len(has) + 1)
         ]
         self.has = {str(n): each for n, each in enumerate(has, 1)}
         self.offline = offline
@@ -166,7 +169,10 @@ def test_distribute_in_a_shared_folder_downloads_once_and_copies_nothing():
 def test_distribute_tries_other_nodes_and_reports_faults(snapshot):
     world = distributed(World(LACKS, LACKS, offline=[1]))
     assert world.fetched == ["2"]
-    assert world.lines[1] == "Played is on no node: 10.0.0.2 downloads it (10.0.0.1: no route)"
+    assert (
+        world.lines[1]
+        == "Played is on no node: 10.0.0.2 downloads it (10.0.0.1: no route)"
+    )
     world = World(*[LACKS] * 5, cpus={5: 0.0}, offline=[1, 2, 3])
     assert distributed(world, driver="5").fetched == ["5"]
     assert world.copied[0] == ("5", ["1", "2", "3", "4"])
@@ -174,14 +180,18 @@ def test_distribute_tries_other_nodes_and_reports_faults(snapshot):
         distributed(World(LACKS, LACKS, offline=[1, 2]))
     world = distributed(World(HAS, LACKS, LACKS, apart=[2]))
     assert world.has["3"] == HAS
-    assert world.lines[1:] == ["Played could not be copied to 10.0.0.2: the disk is full"]
+    assert world.lines[1:] == [
+        "Played could not be copied to 10.0.0.2: the disk is full"
+    ]
 
 
 def test_send_to_new_copies_from_a_node_that_trains():
     calls = []
 
     def start(node, function):
-        return SimpleNamespace(remote=lambda *v: calls.append((node.node_id, *v)) or "sent")
+        return SimpleNamespace(
+            remote=lambda *v: calls.append((node.node_id, *v)) or "sent"
+        )
 
     others = World(HAS, HAS, cpus={1: 0.0}).nodes
     new = [Node("7", "10.0.0.7", 4.0), Node("8", "10.0.0.8", 0.0)]
@@ -195,7 +205,9 @@ def test_decoded_user_images_can_be_sent(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "here"))
     dataset = f"folder:{photos.write(tmp_path / 'photos')}"
     search = {"space": {"batch_size": "choice([4, 8])"}}
-    plan = prepare({"training": {"dataset": dataset}, "search": search, "num_samples": 1})
+    plan = prepare(
+        {"training": {"dataset": dataset}, "search": search, "num_samples": 1}
+    )
     assert plan.declaration.node_data(plan.spec) == []
     trained = plan.pin_data().trained_spec
     [need] = plan.declaration.node_data(trained)

@@ -8,8 +8,14 @@ from tuner.cluster.tasks import describe_ray_error
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("ModuleNotFoundError: No module named 'tuner'", "tuner is not installed there"),
-        ("x\nModuleNotFoundError: No module named 'tuner.joined'\n", "another version of tuner"),
+        (
+            "ModuleNotFoundError: No module named 'tuner'",
+            "tuner is not installed there",
+        ),
+        (
+            "x\nModuleNotFoundError: No module named 'tuner.joined'\n",
+            "another version of tuner",
+        ),
         ("The node\n\n  has died  \n", "has died"),
         ("", "RuntimeError('')"),
     ],

@@ -18,14 +18,22 @@ from tuner.experiment.changes import (
 from tuner.experiment.results.results import Results
 from tuner.spec.experiment import build_spec
 
-EARLIER = {"was": {"num_samples": 4}, "is": {"num_samples": 8}, "epochs": None, "time": 0.0}
+EARLIER = {
+    "was": {"num_samples": 4},
+    "is": {"num_samples": 8},
+    "epochs": None,
+    "time": 0.0,
+}
 
 
 @pytest.mark.parametrize(
     "damaged",
     [
         *({}, 3, [3], [{}], [{"epochs": "10"}]),
-        *([EARLIER | change] for change in ({"epochs": "10"}, {"was": {}}, {"time": 1e300})),
+        *(
+            [EARLIER | change]
+            for change in ({"epochs": "10"}, {"was": {}}, {"time": 1e300})
+        ),
     ],
 )
 def test_changes_of_damaged_changes_are_refused(snapshot, damaged):
@@ -56,7 +64,9 @@ def test_changes_json_counts_epochs_reported_before_the_change(tmp_path, writer)
 
 @pytest.fixture
 def document(tmp_path):
-    folder = make_folder(tmp_path / "digits", resources={"cpus": 1}, storage=str(tmp_path))
+    folder = make_folder(
+        tmp_path / "digits", resources={"cpus": 1}, storage=str(tmp_path)
+    )
     return read_document(folder / "experiment.json")
 
 
@@ -108,7 +118,12 @@ def test_changed_accepts_keys_that_keep_the_meaning_of_reports(document, key, va
 @pytest.mark.parametrize(
     "key",
     [
-        *("search.strategy", "objective.metric", "scheduler.grace_period", "training.width"),
+        *(
+            "search.strategy",
+            "objective.metric",
+            "scheduler.grace_period",
+            "training.width",
+        ),
         *("resources.workers", "seed", "notify", "name", "scheduler.maxt", "nonsense"),
     ],
 )
@@ -147,7 +162,9 @@ def test_changed_with_two_bounds_needs_both_to_grow(document):
     document["spec"]["training"]["epochs"] = 10
     [fault] = faults_of(document, {"scheduler.max_t": 20})
     assert "makes no trial longer" in fault
-    both = apply_changes(document, {"scheduler.max_t": 20, "training.epochs": 20}, name="x")
+    both = apply_changes(
+        document, {"scheduler.max_t": 20, "training.epochs": 20}, name="x"
+    )
     assert build_spec(both["spec"]).epochs == 20
 
 
@@ -162,8 +179,12 @@ def test_lengths_of_has_every_earlier_length(document):
     assert find_lengths(document, spec) == Lengths(10, frozenset())
     more = made(document, num_samples=8)
     assert find_lengths(more, build_spec(more["spec"])) == Lengths(10, frozenset())
-    longer = made(made(made(document, scheduler__max_t=20), num_samples=8), scheduler__max_t=30)
-    assert find_lengths(longer, build_spec(longer["spec"])) == Lengths(30, frozenset({10, 20}))
+    longer = made(
+        made(made(document, scheduler__max_t=20), num_samples=8), scheduler__max_t=30
+    )
+    assert find_lengths(longer, build_spec(longer["spec"])) == Lengths(
+        30, frozenset({10, 20})
+    )
 
 
 @pytest.mark.parametrize(

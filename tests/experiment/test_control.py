@@ -35,7 +35,8 @@ def test_requested_returns_requests_in_order(driven):
     assert ids == sorted(ids)
     requests = read_requests(driven)
     assert [(each.id, each.control, each.by) for each in requests] == [
-        (request_id, control, "ada") for request_id, control in zip(ids, both, strict=True)
+        (request_id, control, "ada")
+        for request_id, control in zip(ids, both, strict=True)
     ]
     assert read_requests(driven, but={ids[0]}) == requests[1:]
     names = sorted(path.stem for path in (driven.path / "control").iterdir())
@@ -44,7 +45,9 @@ def test_requested_returns_requests_in_order(driven):
 
 def test_requested_ignores_other_files(driven):
     (driven.path / "control").mkdir()
-    for number, text in enumerate(["", "[]", "{}", '{"control": {"verb": "explode"}}', "[" * 999]):
+    for number, text in enumerate(
+        ["", "[]", "{}", '{"control": {"verb": "explode"}}', "[" * 999]
+    ):
         (driven.path / f"control/{number:019}-{0:08x}.json").write_text(text)
     os.mkfifo(driven.path / f"control/{7:019}-{0:08x}.json")
     (driven.path / f"control/{8:019}-{0:08x}.json").symlink_to("notes.json")
@@ -93,9 +96,13 @@ def test_request_invalid_control_is_refused(driven, control, snapshot):
 
 
 def test_request_cannot_remove_the_only_limit(snapshot, tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits", num_samples=None, time_budget_s=60))
+    writer = Writer(
+        make_folder(tmp_path / "digits", num_samples=None, time_budget_s=60)
+    )
     with snapshot.raises(UsageError):
-        send_request(ExperimentFolder(writer.folder), build_control("time-budget", None))
+        send_request(
+            ExperimentFolder(writer.folder), build_control("time-budget", None)
+        )
     writer.journal.close()
 
 

@@ -9,7 +9,9 @@ from tuner.experiment.estimate import Curve, build_curve
 from tuner.spec.sections import Objective
 
 LOSS, LUCKY = Objective(), Objective(choose="best_epoch")
-LOSSES = st.lists(st.integers(0, 50).map(lambda value: value / 10), min_size=1, max_size=40)
+LOSSES = st.lists(
+    st.integers(0, 50).map(lambda value: value / 10), min_size=1, max_size=40
+)
 
 
 def curve(losses, objective=LOSS):
@@ -34,7 +36,11 @@ def test_named_epoch_changes_to_the_newest_alone(losses):
         before = growing.epoch
 
 
-@given(losses=LOSSES, scale=st.sampled_from([0.25, 4.0]), shift=st.sampled_from([-8.0, 8.0]))
+@given(
+    losses=LOSSES,
+    scale=st.sampled_from([0.25, 4.0]),
+    shift=st.sampled_from([-8.0, 8.0]),
+)
 def test_named_epoch_does_not_depend_on_the_unit_or_the_mode(losses, scale, shift):
     greatest = LOSS.model_copy(update={"mode": "max"})
     negated = [-loss for loss in losses]
@@ -46,7 +52,24 @@ def test_named_epoch_does_not_depend_on_the_unit_or_the_mode(losses, scale, shif
 
 
 def test_lucky_epoch_does_not_win():
-    noisy = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.5, 0.2, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]
+    noisy = [
+        1.0,
+        0.9,
+        0.8,
+        0.7,
+        0.6,
+        0.5,
+        0.5,
+        0.2,
+        0.6,
+        0.5,
+        0.5,
+        0.5,
+        0.5,
+        0.5,
+        0.5,
+        0.5,
+    ]
     steady = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, *[0.35] * 9]
     assert curve(noisy).estimate > curve(steady).estimate
     assert curve(noisy, LUCKY).estimate == 0.2 < curve(steady, LUCKY).estimate
@@ -62,7 +85,9 @@ def test_equal_losses_are_worth_the_same_and_the_first_is_named(objective):
 
 def test_losses_that_are_not_finite_are_passed_over():
     holes = Curve(LOSS)
-    for epoch, loss in enumerate([float("nan"), float("inf"), 0.5, float("nan"), 0.5], 1):
+    for epoch, loss in enumerate(
+        [float("nan"), float("inf"), 0.5, float("nan"), 0.5], 1
+    ):
         holes.add(epoch, loss)
     assert holes.epoch == 3
     assert holes.loss == holes.estimate == 0.5

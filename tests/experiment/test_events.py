@@ -15,12 +15,18 @@ GOOD = [
         "resumed": False,
         "owner": {"host": "h", "pid": 1, "started": 0.5},
     },
-    OF_TRIAL | {"event": "trial_started", "config": {"lr": 0.1, "sizes": [1, 2], "norm": None}},
+    OF_TRIAL
+    | {"event": "trial_started", "config": {"lr": 0.1, "sizes": [1, 2], "norm": None}},
     OF_TRIAL | {"event": "result", "epoch": 1, "metrics": {"loss": 0.5, "images": 100}},
-    OF_TRIAL | {"event": "checkpoint", "epoch": 1, "path": "trials/x", "sha256": "a" * 64},
+    OF_TRIAL
+    | {"event": "checkpoint", "epoch": 1, "path": "trials/x", "sha256": "a" * 64},
     OF_TRIAL | {"event": "trial_ended", "status": "completed"},
     OF_TRIAL
-    | {"event": "trial_ended", "status": "failed", "error": {"kind": "oom", "message": "m"}},
+    | {
+        "event": "trial_ended",
+        "status": "failed",
+        "error": {"kind": "oom", "message": "m"},
+    },
     WHEN | {"event": "experiment_ended", "status": "interrupted"},
     WHEN | {"event": "control", "id": "1", "control": {"verb": "pause"}},
     WHEN | {"event": "of a later version", "anything": [1]},
@@ -30,8 +36,12 @@ VALUES = st.one_of(
     st.booleans(),
     st.integers(-1, 10**16),
     st.floats(),
-    st.sampled_from(["", "00001", "x", "stopped", "failed", "a" * 64, "A" * 64, 10**400]),
-    st.dictionaries(st.sampled_from(["loss", "lr", 3]), st.floats() | st.integers() | st.text()),
+    st.sampled_from(
+        ["", "00001", "x", "stopped", "failed", "a" * 64, "A" * 64, 10**400]
+    ),
+    st.dictionaries(
+        st.sampled_from(["loss", "lr", 3]), st.floats() | st.integers() | st.text()
+    ),
 )
 FIELDS = {field for event in GOOD for field in event} | {"seed"}
 

@@ -68,7 +68,9 @@ def test_open_plain_refuses_other_files(tmp_path, make):
     path.parent.mkdir()
     make(path)
     for read_it in (read_plain, open_plain):
-        with pytest.raises(OSError, match=r"symbolic link|no.* plain file|No such device"):
+        with pytest.raises(
+            OSError, match=r"symbolic link|no.* plain file|No such device"
+        ):
             read_it(path)
 
 
@@ -98,7 +100,9 @@ def test_readers_refuse_links_and_pipes(snapshot, folder, make, name):
 def contents_of(folder):
     """Every name below `folder` with its content, links as they are."""
     return {
-        path: os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes()
+        path: os.readlink(path)
+        if path.is_symlink()
+        else path.is_file() and path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if not path.is_fifo() and not path.is_socket()
     }
@@ -114,7 +118,10 @@ TEST = "trials/00001/test.json"
         (EXPERIMENT, lambda folder: folder.write(EXPERIMENT, {})),
         ("control", lambda folder: folder.create_file("control/1.json", {})),
         *((part, lambda folder: folder.write(TEST, {})) for part in ("trials", TEST)),
-        ("trials/00001", lambda folder: folder.create_folder(folder.path / "trials/00001/files")),
+        (
+            "trials/00001",
+            lambda folder: folder.create_folder(folder.path / "trials/00001/files"),
+        ),
         ("trials/00001", lambda folder: folder.remove_file("trials/00001/checkpoints")),
     ],
 )
@@ -134,7 +141,9 @@ def test_writers_refuse_links_and_pipes_on_their_path(
     assert contents_of(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["anything", "trials/00001/x", "trials/00001/files/data"])
+@pytest.mark.parametrize(
+    "name", ["anything", "trials/00001/x", "trials/00001/files/data"]
+)
 @pytest.mark.parametrize("make", ODD[:-1])
 def test_links_and_pipes_elsewhere_lock_no_experiment(folder, make, name):
     path = folder / name
@@ -181,7 +190,9 @@ def test_read_json_invalid_text_is_refused(snapshot, tmp_path, content):
         read_object(path)
 
 
-@pytest.mark.parametrize("kind", ["link", "dangling link", "device's stand-in", "folder"])
+@pytest.mark.parametrize(
+    "kind", ["link", "dangling link", "device's stand-in", "folder"]
+)
 def test_write_file_replaces_only_plain_files(snapshot, tmp_path, kind):
     path = tmp_path / "x.html"
     target = tmp_path / "target"

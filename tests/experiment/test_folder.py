@@ -40,11 +40,15 @@ def test_create_at_once_leaves_one_folder(tmp_path):
 
 def test_create_removes_what_kills_have_left(tmp_path, monkeypatch):
     left = [tmp_path / f".digits.{'a' * 32}{end}" for end in ("", ".removed")]
-    kept = [tmp_path / name for name in (".digits.notes", "digits", ".queue", f".{'a' * 32}")]
+    kept = [
+        tmp_path / name
+        for name in (".digits.notes", "digits", ".queue", f".{'a' * 32}")
+    ]
     for path in (*left, *kept):
         (path / "inner").mkdir(parents=True)
     (tmp_path / f".x.{'b' * 32}").symlink_to(tmp_path)
-    ExperimentFolder(tmp_path / "first").create({})  # another process may be at work in them
+    # Another process may be at work in them
+    ExperimentFolder(tmp_path / "first").create({})
     assert all(path.exists() for path in (*left, *kept))
     monkeypatch.setattr(folder_module, "LEFT_S", 0)
     newer = tmp_path / "newer"
@@ -83,7 +87,10 @@ def test_document_damaged_is_refused(tmp_path, content, snapshot):
 def test_location_follows_from_the_path(tmp_path, monkeypatch):
     path = make_folder(tmp_path / "runs/digits")
     folder = ExperimentFolder(path)
-    assert (folder.location, folder.locate("report.html")) == (str(path), f"{path}/report.html")
+    assert (folder.location, folder.locate("report.html")) == (
+        str(path),
+        f"{path}/report.html",
+    )
     monkeypatch.chdir(path)
     assert (ExperimentFolder(".").name, ExperimentFolder(".").storage) == (
         "digits",
@@ -107,7 +114,12 @@ def test_remove_deletes_everything(snapshot, tmp_path, writer):
     with snapshot.raises(UsageError):
         ExperimentFolder(writer.folder).remove(warn=print)
     writer.end()
-    assert ExperimentFolder(writer.folder).list_sizes()["trials/00000/checkpoints/1/state.pt"] == 7
+    assert (
+        ExperimentFolder(writer.folder).list_sizes()[
+            "trials/00000/checkpoints/1/state.pt"
+        ]
+        == 7
+    )
     ExperimentFolder(writer.folder).remove(warn=print)
     assert list(tmp_path.iterdir()) == []
 

@@ -45,7 +45,11 @@ def end(number, status, **fields):
 
 def checkpoint(number, epoch, **fields):
     path = f"trials/{number:05}/checkpoints/{epoch}/state.pt"
-    return ("checkpoint", number, {"epoch": epoch, "path": path, "sha256": "0" * 64, **fields})
+    return (
+        "checkpoint",
+        number,
+        {"epoch": epoch, "path": path, "sha256": "0" * 64, **fields},
+    )
 
 
 def test_settle_keeps_best_and_last_report(snapshot):
@@ -75,7 +79,11 @@ def test_fold_records_a_complete_trial(snapshot):
             ("experiment_ended", None, {"status": "completed"}),
         )
     )
-    assert (history.status, history.started, history.ended) == ("completed", START + 1, START + 7)
+    assert (history.status, history.started, history.ended) == (
+        "completed",
+        START + 1,
+        START + 7,
+    )
     assert history.duration_s == 6
     (trial,) = history.trials.values()
     snapshot.compare_value(trial)
@@ -90,8 +98,12 @@ def test_fold_continues_trials_after_a_resume(snapshot):
     history = fold(events(*before, *after))
     assert history.resumed == 1
     snapshot.compare_value([*history.trials.values()])
-    assert history.trials["00001"].duration_s == 1 + 2  # without the gap until its second start
-    assert [(run.started - START, run.ended - START) for run in history.runs] == [(1, 4), (5, 8)]
+    # Without the gap until its second start
+    assert history.trials["00001"].duration_s == 1 + 2
+    assert [(run.started - START, run.ended - START) for run in history.runs] == [
+        (1, 4),
+        (5, 8),
+    ]
     assert history.duration_s == 3 + 3  # what was searched, without the gap
 
 
@@ -115,7 +127,11 @@ def test_checkpoint_metrics_correct_a_repeated_epoch():
 
 
 def test_last_end_of_a_trial_counts():
-    stories = [report(1, 1, acc=0.5), report(2, 1, acc=0.9), end(2, "failed", error=OOM)]
+    stories = [
+        report(1, 1, acc=0.5),
+        report(2, 1, acc=0.9),
+        end(2, "failed", error=OOM),
+    ]
     history = applied(*stories, end(2, "completed"))
     trial = history.trials["00002"]
     assert (trial.status, trial.error, trial.ended) == ("completed", None, START + 4)
@@ -127,7 +143,12 @@ def test_last_end_of_a_trial_counts():
 
 def test_report_or_end_says_that_a_trial_is_done():
     done = ("result", 1, {"epoch": 1, "metrics": {"acc": 0.5}, "done": True})
-    others = [report(2, 1), end(2, "completed"), report(3, 1), end(3, "completed", done=True)]
+    others = [
+        report(2, 1),
+        end(2, "completed"),
+        report(3, 1),
+        end(3, "completed", done=True),
+    ]
     trials = applied(done, end(1, "completed"), *others).trials.values()
     assert [trial.done for trial in trials] == [True, False, True]
 
@@ -139,9 +160,15 @@ STORIES = st.lists(
         st.just(RESUME),
         st.builds(start, st.integers(1, 5)),
         st.builds(report, st.integers(1, 5), st.integers(1, 9), acc=st.integers(0, 4)),
-        st.builds(report, st.integers(1, 5), st.integers(1, 9), acc=ONE_OR_TWO, ms=ONE_OR_TWO),
+        st.builds(
+            report, st.integers(1, 5), st.integers(1, 9), acc=ONE_OR_TWO, ms=ONE_OR_TWO
+        ),
         st.builds(report, st.integers(1, 5), st.integers(1, 9)),
-        st.builds(end, st.integers(1, 5), st.sampled_from(["completed", "stopped", "interrupted"])),
+        st.builds(
+            end,
+            st.integers(1, 5),
+            st.sampled_from(["completed", "stopped", "interrupted"]),
+        ),
         st.builds(end, st.integers(1, 5), st.just("failed"), error=st.just(OOM)),
         st.just(("experiment_ended", None, {"status": "interrupted"})),
         st.just(("control", None, {"id": "1", "control": {"verb": "pause"}})),
@@ -158,7 +185,9 @@ def test_fold_loses_no_report(stories):
     ends = {}
     for event in journaled:
         if event["event"] in ("trial_started", "trial_ended"):
-            ends[event["trial_id"]] = event["time"] if event["event"] == "trial_ended" else None
+            ends[event["trial_id"]] = (
+                event["time"] if event["event"] == "trial_ended" else None
+            )
     for trial in trials.values():
         assert trial.duration_s >= 0
         assert trial.ended == ends.get(trial.trial_id)
@@ -187,7 +216,9 @@ def test_counts_include_each_trial_once(stories):
         seen |= {event["trial_id"]} if "trial_id" in event else set()
         statuses = [trial.status for trial in history.trials.values()]
         assert len(statuses) == history.counts.total() == len(seen)
-        assert all(history.counts[status] == statuses.count(status) for status in statuses)
+        assert all(
+            history.counts[status] == statuses.count(status) for status in statuses
+        )
         assert min(history.counts.values(), default=0) >= 0
 
 
@@ -205,14 +236,24 @@ def test_best_is_the_best_trial_by_the_reports_that_count(objective, stories):
     assert (history.best and history.best.estimate) == (max(worths) if worths else None)
     for trial in history.trials.values():
         curve = build_curve(trial.list_counted_values(objective), objective)
-        named = trial.best and (trial.best.epoch, -trial.best.value, -trial.best.estimate)
-        assert (named or (None, None, None)) == (curve.epoch, curve.loss, curve.estimate)
+        named = trial.best and (
+            trial.best.epoch,
+            -trial.best.value,
+            -trial.best.estimate,
+        )
+        assert (named or (None, None, None)) == (
+            curve.epoch,
+            curve.loss,
+            curve.estimate,
+        )
     if history.best:
         trial = history.trials[history.best.trial_id]
         assert trial.best == history.best
         assert (history.best.epoch, history.best.value) in trial.list_values("acc")
     for trial in history.trials.values():
-        beyond = bool(objective.limits and trial.list_values("acc")) and trial.best is None
+        beyond = (
+            bool(objective.limits and trial.list_values("acc")) and trial.best is None
+        )
         assert trial.is_beyond(objective) == beyond
 
 
@@ -225,7 +266,9 @@ def test_leader_is_the_first_of_the_ranking_after_each_event(choose, others, sto
     for event in events(*stories):
         history.apply(event)
         usable = [t for t in history.trials.values() if t.status != "failed" and t.best]
-        ranked = sort_best_first([(trial.best.estimate, trial) for trial in usable], objective)
+        ranked = sort_best_first(
+            [(trial.best.estimate, trial) for trial in usable], objective
+        )
         assert (history.leader and history.leader.trial_id) == (
             ranked[0][1].trial_id if ranked else None
         )
@@ -235,13 +278,18 @@ def test_leader_is_the_first_of_the_ranking_after_each_event(choose, others, sto
 def test_leader_has_the_least_estimate_after_each_report(reports):
     history = History(LOSS)
     curves = {}
-    stories = [report(number, epoch, loss=loss) for epoch, (number, loss) in enumerate(reports, 1)]
+    stories = [
+        report(number, epoch, loss=loss)
+        for epoch, (number, loss) in enumerate(reports, 1)
+    ]
     for event in events(*stories):
         history.apply(event)
         curve = curves.setdefault(event["trial_id"], Curve(LOSS))
         curve.add(event["epoch"], event["metrics"]["loss"])
         least = min(curve.estimate for curve in curves.values())
-        assert history.leader.value in {c.loss for c in curves.values() if c.estimate == least}
+        assert history.leader.value in {
+            c.loss for c in curves.values() if c.estimate == least
+        }
 
 
 def test_ended_by_is_reset_by_a_resume():

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from synthetic import OWNER
 
 from tuner.errors import JournalError, JournalLostError, UsageError
-from tuner.experiment.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
+from tuner.experiment.events import (
+    EXPERIMENT_ENDED,
+    EXPERIMENT_STARTED,
+    RESULT,
+    TRIAL_STARTED,
+)
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.journal import Journal, is_locked, start_clock
 from tuner.experiment.owner import build_owner
@@ -57,7 +62,9 @@ def test_open_of_a_journal_on_a_failing_disk_is_refused(story, monkeypatch, call
 
     with monkeypatch.context() as patch:
         patch.setattr(os, call, fail)
-        with pytest.raises((JournalError, OSError), match="Input/output error") as raised:
+        with pytest.raises(
+            (JournalError, OSError), match="Input/output error"
+        ) as raised:
             Journal.open(folder)
     assert isinstance(raised.value, JournalError)
     assert not is_locked(folder)
@@ -165,7 +172,9 @@ def test_append_on_a_full_disk_leaves_no_partial_line(snapshot, tmp_path):
     assert [event["epoch"] for event in read(tmp_path) if "epoch" in event] == [1, 2]
 
 
-@pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(f"{folder}-2")])
+@pytest.mark.parametrize(
+    "vanish", [shutil.rmtree, lambda folder: folder.rename(f"{folder}-2")]
+)
 def test_append_to_a_moved_folder_is_refused(snapshot, tmp_path, vanish):
     folder = tmp_path / "digits"
     folder.mkdir()
@@ -182,7 +191,9 @@ def test_append_after_another_writer_is_refused(snapshot, tmp_path, monkeypatch)
     with Journal.open(tmp_path) as first:
         first.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
         with Journal.open(tmp_path) as second:
-            second.append(EXPERIMENT_STARTED, resumed=True, owner={**OWNER, "host": "other"})
+            second.append(
+                EXPERIMENT_STARTED, resumed=True, owner={**OWNER, "host": "other"}
+            )
             with snapshot.raises(JournalLostError):
                 first.append(EXPERIMENT_ENDED, status="completed")
             with pytest.raises(JournalLostError):
@@ -200,7 +211,9 @@ def test_steady_clock_ignores_changes_of_the_machines_time():
     shown[0] = -9e9
     passed[0] = 70.0
     assert clock() == 1020.0
-    resumed = start_clock(not_before=1020.0, now=lambda: shown[0], elapsed=lambda: passed[0])
+    resumed = start_clock(
+        not_before=1020.0, now=lambda: shown[0], elapsed=lambda: passed[0]
+    )
     assert resumed() == 1020.0
 
 

@@ -101,7 +101,9 @@ def test_running_syncs_a_single_line(folder, forced, monkeypatch):
         assert done.wait(PATIENCE_S)
 
 
-@pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(folder / "../x")])
+@pytest.mark.parametrize(
+    "vanish", [shutil.rmtree, lambda folder: folder.rename(folder / "../x")]
+)
 def test_running_notices_a_moved_folder(folder, vanish):
     errors = []
     notified = threading.Event()

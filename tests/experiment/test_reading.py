@@ -106,7 +106,13 @@ def test_read_lines_out_of_order_are_refused(snapshot, story, order):
 
 
 def test_read_cost_grows_linearly(tmp_path):
-    metrics = {"train_loss": 0.5, "val_loss": 0.25, "val_accuracy": 0.75, "lr": 0.1, "epoch_s": 1.5}
+    metrics = {
+        "train_loss": 0.5,
+        "val_loss": 0.25,
+        "val_accuracy": 0.75,
+        "lr": 0.1,
+        "epoch_s": 1.5,
+    }
     histories = []
     cost = []
     for trials in (20, 80):
@@ -118,9 +124,13 @@ def test_read_cost_grows_linearly(tmp_path):
                 trial_id = f"{number:05}"
                 journal.append(TRIAL_STARTED, trial_id=trial_id, config={"lr": 0.1})
                 for epoch in range(1, 11):
-                    journal.append(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
+                    journal.append(
+                        RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics
+                    )
         cost.append(calls.made_by(lambda at=folder: histories.append(fold(read(at)))))
-    counts = [sum(len(trial.results) for trial in each.trials.values()) for each in histories]
+    counts = [
+        sum(len(trial.results) for trial in each.trials.values()) for each in histories
+    ]
     assert counts == [200, 800]
     assert cost[1] / 800 <= cost[0] / 200 < 50, cost
 

@@ -86,7 +86,9 @@ def test_load_experiment_reads_files_and_functions(tmp_path):
     (tmp_path / "sweep1.py").write_text(MODULE.replace("def experiment", "def make"))
     (tmp_path / "sweep2.py").write_text(MODULE)
     spec = build_spec(load_experiment("sweep1:make", tmp_path).raw)
-    (tmp_path / "sweep.yaml").write_text(spec.to_yaml().replace("name: experiment\n", ""))
+    (tmp_path / "sweep.yaml").write_text(
+        spec.to_yaml().replace("name: experiment\n", "")
+    )
     (tmp_path / "sweep.json").write_text(spec.to_json())
     assert build_spec(load_experiment("sweep2.py", tmp_path).raw) == spec
     assert load_experiment("sweep.yaml", tmp_path).name == "sweep"
@@ -122,12 +124,19 @@ def test_load_experiment_missing_is_refused(snapshot, text, tmp_path):
 )
 def test_load_experiment_user_errors_have_the_line(snapshot, code, tmp_path):
     (tmp_path / "sweep3.py").write_text(code)
-    with snapshot.raises(UsageError, SpecError, varying={r"SyntaxError: .*": "SyntaxError: WHY"}):
+    with snapshot.raises(
+        UsageError, SpecError, varying={r"SyntaxError: .*": "SyntaxError: WHY"}
+    ):
         load_experiment("sweep3.py", tmp_path)
 
 
 def test_resolve_recorded_experiment_gets_a_free_name(tmp_path):
-    spec = {"trainable": "commands:a_function", "training": {}, "storage": "/elsewhere", "seed": 7}
+    spec = {
+        "trainable": "commands:a_function",
+        "training": {},
+        "storage": "/elsewhere",
+        "seed": 7,
+    }
     folder = make_folder(tmp_path / "results/mine", **spec)
     spec, source = resolve_spec(str(folder / "experiment.json"), ["num_samples=9"])
     assert (spec.name, spec.storage, spec.seed) == ("mine-2", "./results", 7)
@@ -138,11 +147,15 @@ def test_resolve_recorded_experiment_gets_a_free_name(tmp_path):
 def test_resolve_recorded_default_config_goes_with_another_space(tmp_path):
     search = {"strategy": "random", "space": {"lr": "loguniform(0.01, 1)"}}
     search["points_to_evaluate"] = [{"lr": 0.1}]
-    fields = {"trainable": IMAGE_CLASSIFIER, "training": {"model": "cnn", "dataset": "digits"}}
+    fields = {
+        "trainable": IMAGE_CLASSIFIER,
+        "training": {"model": "cnn", "dataset": "digits"},
+    }
     folder = make_folder(tmp_path / "results/a", search=search, **fields)
     file = str(folder / "experiment.json")
     same, other = (
-        resolve_spec(file, space)[0] for space in ([], ["search.space.lr=uniform(0.5, 1)"])
+        resolve_spec(file, space)[0]
+        for space in ([], ["search.space.lr=uniform(0.5, 1)"])
     )
     assert same.search.points_to_evaluate == ({"lr": 0.1},)
     assert other.search.points_to_evaluate == ()
@@ -167,5 +180,9 @@ def test_describe_reads_docstrings_without_running_code(tmp_path):
     (folder / "binary.py").write_bytes(b"\0\xff")
     described = describe(tmp_path)
     assert [*described] == list_experiment_names(tmp_path)
-    assert (described["mine"], described["broken"], described["binary"]) == ("My search.", "", "")
+    assert (described["mine"], described["broken"], described["binary"]) == (
+        "My search.",
+        "",
+        "",
+    )
     assert described["digits"].startswith("A small CNN")

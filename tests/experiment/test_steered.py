@@ -16,7 +16,12 @@ END = {"event": EXPERIMENT_ENDED, "time": 9.0, "status": COMPLETED, "reason": "f
 
 
 def control(number, verb, *, refused=None, **values):
-    event = {"event": CONTROL, "time": 2.0, "id": f"{number}", "control": {"verb": verb, **values}}
+    event = {
+        "event": CONTROL,
+        "time": 2.0,
+        "id": f"{number}",
+        "control": {"verb": verb, **values},
+    }
     event |= {"by": "ada"} | ({"refused": refused} if refused else {})
     assert find_fault(event) is None
     return event
@@ -41,7 +46,9 @@ def test_finishing_until_the_end():
     assert steered(control(1, "pause"), control(2, "finish")).finishing
     assert not steered(control(1, "pause"), control(2, "finish")).paused
     assert steered(control(1, "finish"), START).finishing
-    assert steered(control(1, "finish"), {**END, "status": "interrupted"}, START).finishing
+    assert steered(
+        control(1, "finish"), {**END, "status": "interrupted"}, START
+    ).finishing
     assert not steered(control(1, "finish"), END, START).finishing
     failed = {**END, "status": "failed"}
     assert not steered(control(1, "finish"), failed, START).finishing
@@ -63,11 +70,19 @@ def test_stops_and_tries_survive_a_resume(snapshot):
 
 
 def test_tries_wait_until_their_trials_begin():
-    earlier = [control(n, "try", config={"lr": n}) for n in (1, 2)]  # of a version that names none
-    later = [{**control(n, "try", config={"lr": n}), "trial_id": f"{n:05}"} for n in (5, 6, 7)]
+    # Of a version that names none
+    earlier = [control(n, "try", config={"lr": n}) for n in (1, 2)]
+    later = [
+        {**control(n, "try", config={"lr": n}), "trial_id": f"{n:05}"}
+        for n in (5, 6, 7)
+    ]
     state = steered(*earlier, *later)
     assert [each.config["lr"] for each in state.list_waiting([])] == [1, 2, 5, 6, 7]
-    assert [each.config["lr"] for each in state.list_waiting(["00002", "00006"])] == [2, 5, 7]
+    assert [each.config["lr"] for each in state.list_waiting(["00002", "00006"])] == [
+        2,
+        5,
+        7,
+    ]
     assert list(state.list_waiting(["00002", "00003", "00005", "00006", "00007"])) == []
 
 
@@ -83,8 +98,11 @@ def test_present_applies_controls_once():
     assert now["spec"] == {"num_samples": 9, "seed": 1, "time_budget_s": None}
     assert document["spec"] == {"num_samples": 4, "seed": 1}
     assert apply_controls(now, collect_answers(events)) == now
-    extended = {**now, "spec": {**now["spec"], "num_samples": 12}}  # as a resume writes it
-    assert apply_controls(extended, collect_answers(events))["spec"]["num_samples"] == 12
+    # As a resume writes it
+    extended = {**now, "spec": {**now["spec"], "num_samples": 12}}
+    assert (
+        apply_controls(extended, collect_answers(events))["spec"]["num_samples"] == 12
+    )
     later = [*events, control(5, "num-samples", num_samples=3)]
     assert apply_controls(extended, collect_answers(later))["spec"]["num_samples"] == 3
     assert apply_controls(document, []) == document

@@ -2,7 +2,11 @@ from synthetic import make_folder
 
 from tuner.errors import UsageError
 from tuner.experiment.files import EXPERIMENT
-from tuner.experiment.storage import find_experiment, find_experiment_folders, find_free_name
+from tuner.experiment.storage import (
+    find_experiment,
+    find_experiment_folders,
+    find_free_name,
+)
 
 
 def test_find_experiment_by_name_or_folder(tmp_path, monkeypatch):

@@ -21,12 +21,19 @@ def test_duration_excludes_gaps():
 
 
 def test_failures_by_cause_puts_the_most_frequent_first():
-    errors = [("exception", "a"), ("exception", "b, line 3"), None, ("exception", "b, line 4")]
+    errors = [
+        ("exception", "a"),
+        ("exception", "b, line 3"),
+        None,
+        ("exception", "b, line 4"),
+    ]
     trials = [
         TrialRecord(f"{number}", 0.0, error=error and TrialError(*error))
         for number, error in enumerate(errors)
     ]
-    groups = [(cause.message, failed) for cause, failed in group_failures(trials).items()]
+    groups = [
+        (cause.message, failed) for cause, failed in group_failures(trials).items()
+    ]
     assert groups == [("b, line #", [trials[1], trials[3]]), ("a", [trials[0]])]
 
 
@@ -48,7 +55,8 @@ def ended(values, seconds=90.0, status="completed"):
 def test_expected_gain_is_the_excess_of_the_leaders_over_the_next(mode, sign):
     objective = Objective(metric="m", mode=mode)
     values = [sign * value for value in (0.1, 0.2, 0.3, 0.4, 0.45)]
-    trials = ended([*values, *[sign * 0.9] * 15])  # half an hour: three times as much in another
+    # Half an hour: three times as much in another
+    trials = ended([*values, *[sign * 0.9] * 15])
     gain = estimate_gain(trials, objective)
     assert gain == pytest.approx(0.2 * log(3))
     assert estimate_gain(trials[:19], objective) is None

@@ -84,7 +84,9 @@ def run_all():
     with cluster.connect():
         output = {
             "function": losses("function", train),
-            "closure": losses("closure", lambda config: {"loss": factor * config["lr"]}),
+            "closure": losses(
+                "closure", lambda config: {"loss": factor * config["lr"]}
+            ),
             "partial": losses("partial", partial(train, factor=2.0)),
             "parameters": losses("parameters", tune.with_parameters(train, data=data)),
             "class": losses("class", tune.with_parameters(Steps, data=data)),
@@ -92,10 +94,14 @@ def run_all():
         }
         results = tuner.load_results("learner")
         output["confirmed"] = len(
-            tuner.confirm(results, top=1, seeds=2, trainable=Line, address="auto").results.trials
+            tuner.confirm(
+                results, top=1, seeds=2, trainable=Line, address="auto"
+            ).results.trials
         )
         output["tested"] = evaluate(results, trainable=Line)["test_loss"]
-        output["exported"] = sorted(path.name for path in results.export("exported").iterdir())
+        output["exported"] = sorted(
+            path.name for path in results.export("exported").iterdir()
+        )
     print(json.dumps(output))
 
 

@@ -83,7 +83,9 @@ def pytest_runtest_setup(item):
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
     """Leave Ray before a test of another folder: it would be used in place of any address."""
-    if RAY in item.config.stash and (nextitem is None or HERE not in nextitem.path.parents):
+    if RAY in item.config.stash and (
+        nextitem is None or HERE not in nextitem.path.parents
+    ):
         item.config.stash[RAY].close()
 
 

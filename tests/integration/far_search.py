@@ -38,7 +38,8 @@ def spec(folder, **fields):
 def tuner(cluster, working, *arguments, at=(), address=None, stderr=subprocess.PIPE):
     """A process of `tuner` in the folder `working`, on the machine that `at` enters."""
     (working / "far.json").write_text(json.dumps(spec(working)))
-    path = [entry for entry in sys.path if Path(entry) != HERE]  # the nodes get it from `working`
+    # The nodes get it from `working`
+    path = [entry for entry in sys.path if Path(entry) != HERE]
     return subprocess.Popen(
         [
             *at,
@@ -51,7 +52,11 @@ def tuner(cluster, working, *arguments, at=(), address=None, stderr=subprocess.P
             address or cluster.head,
         ],
         cwd=working,
-        env={**cluster.foreign, **cluster.environment, "PYTHONPATH": os.pathsep.join(path)},
+        env={
+            **cluster.foreign,
+            **cluster.environment,
+            "PYTHONPATH": os.pathsep.join(path),
+        },
         stdout=subprocess.PIPE,
         stderr=stderr,
         text=True,

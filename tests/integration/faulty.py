@@ -55,11 +55,23 @@ def memory():
 ACTS = {
     function.__name__: function
     for function in (
-        *(raises, exits_in_peace, dies, segfaults, hangs, memory, is_stopped, calls_off),
+        *(
+            raises,
+            exits_in_peace,
+            dies,
+            segfaults,
+            hangs,
+            memory,
+            is_stopped,
+            calls_off,
+        ),
     )
 }
 
-REPORTS = {"reports_nan": {"val_loss": float("nan")}, "reports_text": {"val_loss": "small"}}
+REPORTS = {
+    "reports_nan": {"val_loss": float("nan")},
+    "reports_text": {"val_loss": "small"},
+}
 
 
 class Learner:

@@ -9,7 +9,8 @@ from tuner.experiment.results.results import Results
 from tuner.vision.image_classifier import ImageClassifier
 
 LIMIT_S = 180
-TIMES = ("images_per_s", "epoch_s", "memory_mib", "peak_memory_mib")  # that no run has twice
+# That no run has twice
+TIMES = ("images_per_s", "epoch_s", "memory_mib", "peak_memory_mib")
 
 
 class Gated(ImageClassifier):
@@ -19,7 +20,9 @@ class Gated(ImageClassifier):
         self.gate = Path(constants["gate"])
         self.gate_at = constants["gate_at"]
         ours = ("gate", "gate_at")
-        super().__init__(config, {k: v for k, v in constants.items() if k not in ours}, **process)
+        super().__init__(
+            config, {k: v for k, v in constants.items() if k not in ours}, **process
+        )
 
     def step(self):
         with (self.gate / "steps").open("a") as steps:
@@ -43,7 +46,9 @@ def spec(folder, *, epochs=4, **fields):
             "gate": str(folder),
             "gate_at": 7,
         },
-        "search": {"space": {"lr": "loguniform(1e-2, 1)", "batch_size": "choice([128, 256])"}},
+        "search": {
+            "space": {"lr": "loguniform(1e-2, 1)", "batch_size": "choice([128, 256])"}
+        },
         "scheduler": {"max_t": 4, "grace_period": 1, "reduction_factor": 2},
         "num_samples": 5,
         "seed": 7,
@@ -57,7 +62,9 @@ def wait_for(condition, process=None):
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         if process is not None and process.poll() is not None:
-            raise AssertionError(f"ended with {process.returncode}: {process.communicate()}")
+            raise AssertionError(
+                f"ended with {process.returncode}: {process.communicate()}"
+            )
         time.sleep(0.05)
 
 
@@ -85,7 +92,10 @@ def assert_sound(folder, trials):
         assert all(config == starts[0] for config in starts)
     for trial in Results(folder).trials.values():
         assert trial.status in ("completed", "stopped")
-        kept = {int(p.name) for p in (folder / "trials" / trial.trial_id / "checkpoints").iterdir()}
+        kept = {
+            int(p.name)
+            for p in (folder / "trials" / trial.trial_id / "checkpoints").iterdir()
+        }
         assert kept >= {Results(folder).best_epoch(trial), trial.last_epoch}
 
 
@@ -96,7 +106,10 @@ def story(folder):
             trial.config,
             trial.status,
             [
-                (report.epoch, {k: v for k, v in report.metrics.items() if k not in TIMES})
+                (
+                    report.epoch,
+                    {k: v for k, v in report.metrics.items() if k not in TIMES},
+                )
                 for report in trial.results
             ],
         )

@@ -21,4 +21,6 @@ def train(config):
     for _ in range(2):
         time.sleep(0.4)
         gpu = int(os.environ["CUDA_VISIBLE_DEVICES"])
-        tune.report({"loss": config["x"], "gpu": gpu, "began": began, "last_seen": time.time()})
+        tune.report(
+            {"loss": config["x"], "gpu": gpu, "began": began, "last_seen": time.time()}
+        )

@@ -25,7 +25,8 @@ from tuner.trial import guard
 STORE = 80_000_000
 PATIENCE_S = 180
 NOTICE_S = 15
-_NOTICE = "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"  # between SIGTERM and the end of a node
+# Between SIGTERM and the end of a node
+_NOTICE = "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"
 _NETS = range(16, 250)
 
 
@@ -33,7 +34,9 @@ def may_make_namespaces():
     if os.geteuid() or not shutil.which("ip"):
         return False
     probe = f"tp{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, check=False)
+    made = subprocess.run(
+        ["ip", "netns", "add", probe], capture_output=True, check=False
+    )
     if made.returncode:
         return False
     subprocess.run(["ip", "netns", "del", probe], check=True)
@@ -48,7 +51,15 @@ class Node:
     """One `ray start --block`, with whatever it has started."""
 
     def __init__(
-        self, cluster, number, *, head=False, cpus=2, private=None, dashboard=False, data=None
+        self,
+        cluster,
+        number,
+        *,
+        head=False,
+        cpus=2,
+        private=None,
+        dashboard=False,
+        data=None,
     ):
         self.address = cluster.address_of(number)
         self.inside = cluster.enter(number)
@@ -59,12 +70,23 @@ class Node:
         shown = shown if dashboard else ("--include-dashboard=false",)
         where = ("--head", "--port", cluster.port, *shown) if head else ()
         command = [
-            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *map(str, where)),
+            *(
+                sys.executable,
+                "-m",
+                "ray.scripts.scripts",
+                "start",
+                "--block",
+                *map(str, where),
+            ),
             *(() if head else ("--address", cluster.head)),
             *("--node-ip-address", self.address, "--num-cpus", str(cpus)),
             *("--object-store-memory", str(STORE), "--disable-usage-stats"),
-            *("--dashboard-agent-listen-port", str(52365 if cluster.namespaces else free_port())),
-            *("--temp-dir", str(cluster.folder / self.mark)),  # or one removes another's files
+            *(
+                "--dashboard-agent-listen-port",
+                str(52365 if cluster.namespaces else free_port()),
+            ),
+            # Or one removes another's files
+            *("--temp-dir", str(cluster.folder / self.mark)),
         ]
         if private:  # what is mounted there is this node's alone
             mount = f'mount -t tmpfs none {private} && exec "$@"'
@@ -104,8 +126,12 @@ class Node:
 
 def taken_nets():
     """Which 10.213.N.0/24 this machine has: those of other clusters."""
-    addresses = subprocess.run(["ip", "-o", "addr"], check=True, capture_output=True, text=True)
-    return {int(number) for number in re.findall(r" 10\.213\.(\d+)\.", addresses.stdout)}
+    addresses = subprocess.run(
+        ["ip", "-o", "addr"], check=True, capture_output=True, text=True
+    )
+    return {
+        int(number) for number in re.findall(r" 10\.213\.(\d+)\.", addresses.stdout)
+    }
 
 
 class Cluster:
@@ -124,7 +150,15 @@ class Cluster:
         if namespaces:
             # An address of its own: a bridge without one takes the lowest of its members', and
             # what a node joins would change it under those that have it in their ARP tables
-            ip("link", "add", f"{self.tag}b", "address", "02:00:00:00:00:01", "type", "bridge")
+            ip(
+                "link",
+                "add",
+                f"{self.tag}b",
+                "address",
+                "02:00:00:00:00:01",
+                "type",
+                "bridge",
+            )
             ip("addr", "add", f"10.213.{self.net}.1/24", "dev", f"{self.tag}b")
             ip("link", "set", f"{self.tag}b", "up")
 
@@ -154,7 +188,11 @@ class Cluster:
         }
 
     def address_of(self, number):
-        return f"10.213.{self.net}.{10 + number}" if self.namespaces else f"127.0.0.{10 + number}"
+        return (
+            f"10.213.{self.net}.{10 + number}"
+            if self.namespaces
+            else f"127.0.0.{10 + number}"
+        )
 
     def enter(self, number):
         """The command that runs another one where node `number` is; made at the first time."""
@@ -164,10 +202,28 @@ class Cluster:
         if number not in self.made:
             ip("netns", "add", name)
             self.made.append(number)
-            ip("link", "add", f"{self.tag}v{number}", "type", "veth", "peer", "eth0", "netns", name)
+            ip(
+                "link",
+                "add",
+                f"{self.tag}v{number}",
+                "type",
+                "veth",
+                "peer",
+                "eth0",
+                "netns",
+                name,
+            )
             ip("link", "set", f"{self.tag}v{number}", "master", f"{self.tag}b")
             ip("link", "set", f"{self.tag}v{number}", "up")
-            ip("-n", name, "addr", "add", f"{self.address_of(number)}/24", "dev", "eth0")
+            ip(
+                "-n",
+                name,
+                "addr",
+                "add",
+                f"{self.address_of(number)}/24",
+                "dev",
+                "eth0",
+            )
             ip("-n", name, "link", "set", "eth0", "up")
             ip("-n", name, "link", "set", "lo", "up")
         return ["ip", "netns", "exec", name]
@@ -187,12 +243,35 @@ class Cluster:
         It sees no other processes, and the node ends with it.
         """
         join = [
-            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--address", self.head),
-            *("--node-ip-address", self.address_of(number), "--num-cpus", "0", "--num-gpus", "0"),
+            *(
+                sys.executable,
+                "-m",
+                "ray.scripts.scripts",
+                "start",
+                "--address",
+                self.head,
+            ),
+            *(
+                "--node-ip-address",
+                self.address_of(number),
+                "--num-cpus",
+                "0",
+                "--num-gpus",
+                "0",
+            ),
             *("--object-store-memory", str(STORE), "--disable-usage-stats"),
         ]
         script = f'{shlex.join(join)} >/dev/null && exec "$@"'
-        isolated = ("unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", script, "sh")
+        isolated = (
+            "unshare",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "sh",
+            "-c",
+            script,
+            "sh",
+        )
         return [*self.enter(number), *isolated]
 
     def start(self, number, **options):
@@ -229,7 +308,8 @@ class Cluster:
         for node in self.nodes.values():
             node.kill()
         for number in self.made:
-            ip("link", "del", f"{self.tag}v{number}")  # it would outlive its namespace for a while
+            # It would outlive its namespace for a while
+            ip("link", "del", f"{self.tag}v{number}")
             ip("netns", "del", f"{self.tag}n{number}")
         if self.namespaces:
             ip("link", "del", f"{self.tag}b")
@@ -246,7 +326,8 @@ def free_port():
 def cluster():
     """A cluster without nodes; all that is started in it ends with it."""
     made = Cluster(
-        Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp")), namespaces=may_make_namespaces()
+        Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp")),
+        namespaces=may_make_namespaces(),
     )
     try:
         yield made

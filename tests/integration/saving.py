@@ -27,12 +27,18 @@ class Slow:
     def step(self):
         time.sleep(EPOCH_S)
         deadline = time.monotonic() + 60
-        while self.counted >= 2 and not self.gate.exists() and time.monotonic() < deadline:
+        while (
+            self.counted >= 2 and not self.gate.exists() and time.monotonic() < deadline
+        ):
             time.sleep(0.05)
         self.counted += 1
         self.trained += 1
         print("epoch", self.counted)
-        return {"loss": self.x / self.counted, "counted": self.counted, "trained": self.trained}
+        return {
+            "loss": self.x / self.counted,
+            "counted": self.counted,
+            "trained": self.trained,
+        }
 
     def state_dict(self):
         return {"counted": torch.tensor(self.counted)}

@@ -35,7 +35,9 @@ def main(head, fields, joining):
     with cluster.connect(head):
         there = list_nodes()
         with redirect_stderr(sys.stdout):
-            preflight.distribute_data(there, need, driver=cluster.Cluster().find_driver())
+            preflight.distribute_data(
+                there, need, driver=cluster.Cluster().find_driver()
+            )
         room = Room(
             Resources(),
             nodes=list_nodes,
@@ -48,7 +50,8 @@ def main(head, fields, joining):
             room()
         training = [node for node in list_nodes() if node.cpus]
         while int(joining) and not all(
-            reply.value[0] for reply in run_on_each(training, preflight.run_method, need, "state")
+            reply.value[0]
+            for reply in run_on_each(training, preflight.run_method, need, "state")
         ):
             time.sleep(0.1)
             room()

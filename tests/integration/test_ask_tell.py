@@ -30,7 +30,9 @@ TOKEN = "0123456789abcdef" * 2
 
 def journal_of(folder):
     timed = ("time", "owner", "started", "idle_s")
-    return [{k: v for k, v in event.items() if k not in timed} for event in read(folder)]
+    return [
+        {k: v for k, v in event.items() if k not in timed} for event in read(folder)
+    ]
 
 
 @pytest.mark.parametrize("strategy", ["random", "bayesopt"])
@@ -64,7 +66,14 @@ class Server:
         self.start()
 
     def start(self):
-        command = [sys.executable, "-m", "tuner", "serve", "--storage", str(self.storage)]
+        command = [
+            sys.executable,
+            "-m",
+            "tuner",
+            "serve",
+            "--storage",
+            str(self.storage),
+        ]
         self.process = subprocess.Popen(
             [*command, "--port", str(self.port)],
             env={**os.environ, TOKEN_VARIABLE: TOKEN},
@@ -116,10 +125,14 @@ def test_clients_go_on_after_their_server_is_killed(tmp_path):
     urlopen(Request(f"{server.url}/", json.dumps(spec).encode(), bearer)).close()
     command = [sys.executable, "client.py"]
     environment = {**os.environ, "SERVER": server.url, "TOKEN": TOKEN}
-    clients = [subprocess.Popen(command, cwd=tmp_path, env=environment) for _ in range(4)]
+    clients = [
+        subprocess.Popen(command, cwd=tmp_path, env=environment) for _ in range(4)
+    ]
     try:
         for size in (4_000, 8_000):
-            server.wait_until(lambda size=size: (folder / "journal.jsonl").stat().st_size > size)
+            server.wait_until(
+                lambda size=size: (folder / "journal.jsonl").stat().st_size > size
+            )
             server.kill()
             server.start()
         assert [client.wait(240) for client in clients] == [0] * 4
@@ -132,7 +145,10 @@ def test_clients_go_on_after_their_server_is_killed(tmp_path):
     assert results.status == "completed"
     assert results.history.resumed == 2
     assert sorted(results.trials) == [f"{number:05}" for number in range(40)]
-    assert {trial.status for trial in results.trials.values()} == {"completed", "stopped"}
+    assert {trial.status for trial in results.trials.values()} == {
+        "completed",
+        "stopped",
+    }
     for trial in results.trials.values():  # no epoch is missing, none is there twice
         assert [r.epoch for r in trial.results] == list(range(1, trial.last_epoch + 1))
     started = [e for e in read(folder) if e["event"] == TRIAL_STARTED]
@@ -144,4 +160,6 @@ def test_clients_go_on_after_their_server_is_killed(tmp_path):
         ExperimentFolder(folder).read_events(), History(), replayed, "loss", Lengths()
     ):
         pass
-    assert replayed.stopped == {t.trial_id for t in results.history.list_by_status("stopped")}
+    assert replayed.stopped == {
+        t.trial_id for t in results.history.list_by_status("stopped")
+    }

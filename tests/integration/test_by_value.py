@@ -45,7 +45,10 @@ def test_a_closure_goes_to_the_workers(searched):
         objective={"metric": "loss"},
         scheduler="none",
     )
-    assert [trial.list_values("loss") for trial in results.trials.values()] == [[(1, 5)], [(1, 10)]]
+    assert [trial.list_values("loss") for trial in results.trials.values()] == [
+        [(1, 5)],
+        [(1, 10)],
+    ]
 
 
 @pytest.mark.slow
@@ -84,7 +87,9 @@ def test_resume_after_kill_takes_trainable_from_python(tmp_path):
         time.sleep(0.1)
     killed.send_signal(signal.SIGTERM)
     _, errors = killed.communicate(timeout=LIMIT_S)
-    how = re.search(r"go on with: tuner\.(resume_experiment\('.*slow', trainable=train\))", errors)
+    how = re.search(
+        r"go on with: tuner\.(resume_experiment\('.*slow', trainable=train\))", errors
+    )
     assert how, errors
     code, _, errors = run("-m", "tuner", "resume", "slow", cwd=tmp_path)
     assert (code, how[1].partition("(")[0] in errors) == (2, True), errors

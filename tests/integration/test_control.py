@@ -45,7 +45,9 @@ class Steered:
     def drive(self):
         """Run the search, or go on with it, until it trains, or does not as it was asked to."""
         options = ("--no-evaluate", "--yes", "--storage", self.cwd / "results")
-        begin = ("resume", "steered") if self.files.path.exists() else ("run", "spec.json")
+        begin = (
+            ("resume", "steered") if self.files.path.exists() else ("run", "spec.json")
+        )
         results = self.count(RESULT)
         starts = self.count(EXPERIMENT_STARTED)
         with (self.cwd / "log.txt").open("ab") as log:
@@ -84,7 +86,10 @@ class Steered:
 
     def ask_and_wait(self, control):
         self.ask(control)
-        wait_for(lambda: {e["id"] for e in self.answers()} >= set(self.request_ids), self.process)
+        wait_for(
+            lambda: {e["id"] for e in self.answers()} >= set(self.request_ids),
+            self.process,
+        )
 
 
 @pytest.fixture
@@ -100,7 +105,9 @@ def steered(tmp_path):
 def test_control_after_kill_is_done_once(steered, seed):
     rng = random.Random(seed)
     steered.drive()
-    first = next(event["trial_id"] for event in steered.events() if event["event"] == RESULT)
+    first = next(
+        event["trial_id"] for event in steered.events() if event["event"] == RESULT
+    )
     rounds = [
         [
             build_control("try", {"x": 2.5}),
@@ -133,9 +140,13 @@ def test_control_after_kill_is_done_once(steered, seed):
     assert results.spec.num_samples == TRIALS
     requested = [trial for trial in results.trials.values() if trial.origin == "asked"]
     assert [trial.config["x"] for trial in requested] == [2.5, 1.5]
-    suggested = [trial.config for trial in results.trials.values() if trial.origin != "asked"]
+    suggested = [
+        trial.config for trial in results.trials.values() if trial.origin != "asked"
+    ]
     searcher = results.spec.search.build(results.spec.seed)
-    assert suggested == [searcher.suggest(f"{number:05}") for number in range(len(suggested))]
+    assert suggested == [
+        searcher.suggest(f"{number:05}") for number in range(len(suggested))
+    ]
     assert len(suggested) >= TRIALS
     for trial in results.trials.values():
         epochs = [report.epoch for report in trial.results]

@@ -185,8 +185,23 @@ def test_script_code_is_sent_to_every_node(cluster, tmp_path):
 
 def test_images_are_decoded_once_and_copied_to_nodes(cluster, tmp_path):
     photos.write(tmp_path / "photos", each=30)
-    command = ("-m", "tuner", "run", "folder:photos", "training.model=cnn", "--num-samples", "4")
-    options = ("scheduler.max_t=1", "--cpus", "2", "--address", cluster.head, "--no-evaluate")
+    command = (
+        "-m",
+        "tuner",
+        "run",
+        "folder:photos",
+        "training.model=cnn",
+        "--num-samples",
+        "4",
+    )
+    options = (
+        "scheduler.max_t=1",
+        "--cpus",
+        "2",
+        "--address",
+        cluster.head,
+        "--no-evaluate",
+    )
     at = cluster.outside() if cluster.namespaces else ()
     search = start(cluster, tmp_path, *command, *options, at=at)
     code, out, messages = ended(search)

@@ -43,7 +43,9 @@ def test_moving_page_commands_run(ray_here, working_dir):
 
 def test_training_page_commands_run(ray_here, working_dir):
     run_page("training", working_dir)
-    report = Results(working_dir / "results/recipe").get_best_trial().results[-1].metrics
+    report = (
+        Results(working_dir / "results/recipe").get_best_trial().results[-1].metrics
+    )
     assert 0 < report["val_macro_f1"] <= 1
     assert "val_balanced_accuracy" not in report
     for log in sorted((working_dir / "results/further/trials").glob("*/log.txt")):

@@ -60,13 +60,21 @@ def run(folder, fields, *options):
 def learners(searched):
     """One after the other; the fourth follows the one whose process is not used again."""
     return searched(
-        **spec("Learner", [GOOD, "reports_nan", "raises", "tells_its_process", "segfaults"])
+        **spec(
+            "Learner", [GOOD, "reports_nan", "raises", "tells_its_process", "segfaults"]
+        )
     )
 
 
 @pytest.fixture(scope="module")
 def functions(searched):
-    ends_well = (GOOD, "saves", "returns_early", "returns_a_mapping", "tells_its_process")
+    ends_well = (
+        GOOD,
+        "saves",
+        "returns_early",
+        "returns_a_mapping",
+        "tells_its_process",
+    )
     fails = (*OF_A_FUNCTION, "returns_at_once")  # each takes its process with it
     return searched(**spec("train", [*ends_well, *fails]))
 
@@ -77,7 +85,9 @@ def at_the_start(request, searched):
 
 
 def trial_that(results, does):
-    return next(trial for trial in results.trials.values() if trial.config["does"] == does)
+    return next(
+        trial for trial in results.trials.values() if trial.config["does"] == does
+    )
 
 
 def log_of(results, trial):
@@ -87,7 +97,11 @@ def log_of(results, trial):
 def assert_failed(results, does, epochs):
     trial = trial_that(results, does)
     kind, message = KINDS[does]
-    assert (trial.status, trial.error.kind, trial.last_epoch) == ("failed", kind, epochs)
+    assert (trial.status, trial.error.kind, trial.last_epoch) == (
+        "failed",
+        kind,
+        epochs,
+    )
     assert trial.error.message.startswith(message)
     assert "\n" not in trial.error.message
     return trial
@@ -98,7 +112,8 @@ def test_learner_fails_alone(learners, does):
     log = log_of(learners, assert_failed(learners, does, 1))
     assert log.startswith(f"{OUTPUT} {does} 1\n")
     assert (f"in {does}" in log) == (does in faulty.ACTS)  # the traceback
-    tries = 2 if does == "segfaults" else 1  # what dies twice in an epoch would do so again
+    # What dies twice in an epoch would do so again
+    tries = 2 if does == "segfaults" else 1
     assert log.count(f"{OUTPUT} {does} 2\n") == tries
 
 
@@ -132,16 +147,24 @@ def test_report_leaves_out_values_that_are_not_finite(learners):
 
 
 def test_function_may_return_early_or_return_report(functions):
-    early, mapping = (trial_that(functions, d) for d in ("returns_early", "returns_a_mapping"))
+    early, mapping = (
+        trial_that(functions, d) for d in ("returns_early", "returns_a_mapping")
+    )
     assert (early.status, early.last_epoch) == ("completed", 1)
-    assert (mapping.status, mapping.list_values("val_loss")) == ("completed", [(1, 0.25)])
-    assert set(trial_that(functions, GOOD).results[0].metrics) == {"val_loss"}  # none of Ray's own
+    assert (mapping.status, mapping.list_values("val_loss")) == (
+        "completed",
+        [(1, 0.25)],
+    )
+    # None of Ray's own
+    assert set(trial_that(functions, GOOD).results[0].metrics) == {"val_loss"}
 
 
 def test_function_without_a_report_fails_with_a_hint(functions):
     trial = trial_that(functions, "returns_at_once")
     assert trial.error.kind == "bad_report"
-    assert trial.error.message.startswith("returned without a report; each epoch has to end with ")
+    assert trial.error.message.startswith(
+        "returned without a report; each epoch has to end with "
+    )
     assert trial.error.message.endswith("tune.report({'val_loss': ...})")
 
 
@@ -149,14 +172,19 @@ def test_a_functions_checkpoints_are_kept_as_a_learners(functions):
     trial = trial_that(functions, "saves")
     assert [record.epoch for record in trial.checkpoints] == [1, 2, 3]
     checkpoint = functions.best_checkpoint(trial)
-    assert checkpoint.path == functions.folder / "trials" / trial.trial_id / "checkpoints/3"
+    assert (
+        checkpoint.path
+        == functions.folder / "trials" / trial.trial_id / "checkpoints/3"
+    )
     assert (checkpoint.path / "epoch.txt").read_text() == "3"
     assert len(list(checkpoint.path.parent.iterdir())) == 1
 
 
 def test_threads_are_those_reserved(learners, functions):
     for results in (learners, functions):
-        assert trial_that(results, "tells_its_process").results[0].metrics["threads"] == 1
+        assert (
+            trial_that(results, "tells_its_process").results[0].metrics["threads"] == 1
+        )
 
 
 def test_trials_have_the_niceness_of_the_command(learners, functions):
@@ -171,7 +199,11 @@ def test_reused_actor_keeps_no_state(searched):
     for trainable in ("Learner", "train"):
         fields = spec(trainable, tells, number="grid_search([0, 1, 2])")
         results = searched(**fields)
-        pids = {report.metrics["pid"] for t in results.trials.values() for report in t.results}
+        pids = {
+            report.metrics["pid"]
+            for t in results.trials.values()
+            for report in t.results
+        }
         assert len(pids) == 1
         assert [t.last_epoch for t in results.trials.values()] == [3] * 6
         lines = {log_of(results, trial) for trial in results.trials.values()}
@@ -181,7 +213,8 @@ def test_reused_actor_keeps_no_state(searched):
 
 def test_process_of_a_failed_trial_is_not_used_again(learners):
     good, nan, raises, tells, _ = (
-        {report.metrics["pid"] for report in trial.results} for trial in learners.trials.values()
+        {report.metrics["pid"] for report in trial.results}
+        for trial in learners.trials.values()
     )
     assert good == nan == raises  # a value that is not finite leaves nothing behind
     assert tells.isdisjoint(raises)
@@ -193,13 +226,17 @@ def test_process_of_unfinished_function_is_not_reused(searched):
         trainable="faulty:stubborn",
         search={
             "strategy": "grid",
-            "space": {"does": "grid_search(['goes_on', 'takes_long_to_end', 'goes_on'])"},
+            "space": {
+                "does": "grid_search(['goes_on', 'takes_long_to_end', 'goes_on'])"
+            },
         },
         scheduler={"max_t": 1, "grace_period": 1},
     )
     ends = [(trial.status, trial.last_epoch) for trial in results.trials.values()]
     assert ends == [("completed", 1)] * 3
-    assert len({trial.results[0].metrics["pid"] for trial in results.trials.values()}) == 3
+    assert (
+        len({trial.results[0].metrics["pid"] for trial in results.trials.values()}) == 3
+    )
     assert log_of(results, results.trials["00000"]).endswith(
         "this process is not used again: the function of a trial has not ended in 2 s\n"
     )
@@ -215,17 +252,25 @@ def held(pid):
 
 
 @pytest.mark.slow
-def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path, monkeypatch):
+def test_a_trial_that_takes_all_memory_is_ended_and_no_other(
+    searched, tmp_path, monkeypatch
+):
     """The machine is played: it has 4 GiB, and what our workers hold is really held."""
-    pids = partial(guard.find_marked, os.environ[guard.MARK], cluster.find_scratch_folder())
+    pids = partial(
+        guard.find_marked, os.environ[guard.MARK], cluster.find_scratch_folder()
+    )
 
     def free_and_all():
         return 4 * GIB - sum(map(measure_held_bytes, pids())), 4 * GIB
 
     monkeypatch.setenv(NOTES, str(tmp_path))
     with watch_memory(tmp_path, pids, free_and_all):
-        results = searched(**spec("Leaky", ["leaks", *["tells_its_process"] * 3]), max_concurrent=3)
-    outcome = {t.config["does"]: (t.status, t.last_epoch) for t in results.trials.values()}
+        results = searched(
+            **spec("Leaky", ["leaks", *["tells_its_process"] * 3]), max_concurrent=3
+        )
+    outcome = {
+        t.config["does"]: (t.status, t.last_epoch) for t in results.trials.values()
+    }
     assert outcome == {"leaks": ("failed", 1), "tells_its_process": ("completed", 3)}
     error = trial_that(results, "leaks").error
     assert error.kind == "oom"
@@ -251,7 +296,9 @@ def test_hanging_start_is_ended_and_logged(searched, monkeypatch):
             pass
 
     space = {"space": {"x": "uniform(0, 1)"}}
-    results = searched(trainable=Hangs, search=space, num_samples=1, timeouts={"report_s": 4})
+    results = searched(
+        trainable=Hangs, search=space, num_samples=1, timeouts={"report_s": 4}
+    )
     [trial] = results.trials.values()
     expected = ("timeout", "did not start in 4 s; its log shows where it hung")
     assert (trial.status, trial.error) == ("failed", expected)
@@ -300,7 +347,9 @@ def test_resume_of_moved_folder_skips_lost_checkpoints(
     """It is as a kill after the second epochs would have left it; the first are the best."""
     fields = spec("Learner", [GOOD], number="grid_search([0, 1, 2])")
     saved = {"checkpoints": {"every_s": 0}}  # after each epoch
-    before = searched(**fields, **saved, objective={"metric": "val_loss", "mode": "max"})
+    before = searched(
+        **fields, **saved, objective={"metric": "val_loss", "mode": "max"}
+    )
     events = [json.dumps(e) for e in read(before.folder) if e.get("epoch", 0) <= 2]
     lines = [line for line in events if "_ended" not in line]
     (before.folder / "journal.jsonl").write_text("".join(f"{line}\n" for line in lines))
@@ -310,7 +359,9 @@ def test_resume_of_moved_folder_skips_lost_checkpoints(
     shutil.rmtree(moved / "trials/00001")
     (moved / "trials/00002/checkpoints/1/state.pt").write_bytes(b"damaged")
     foreign = [moved / "notes.txt", moved / "trials/README", moved / "trials/9/x.pt"]
-    left = [moved / "trials/00000/checkpoints" / name / "state.pt" for name in ("77", "78")]
+    left = [
+        moved / "trials/00000/checkpoints" / name / "state.pt" for name in ("77", "78")
+    ]
     for path in [*foreign, *left]:
         path.parent.mkdir(exist_ok=True)
         path.write_text("theirs")
@@ -319,13 +370,19 @@ def test_resume_of_moved_folder_skips_lost_checkpoints(
     results = resume_experiment(moved)
     assert not before.folder.exists()
     assert results.counts["completed"] == len(results.trials) == 3
-    epochs = [[report.epoch for report in trial.results] for trial in results.trials.values()]
+    epochs = [
+        [report.epoch for report in trial.results] for trial in results.trials.values()
+    ]
     assert epochs == [[1, 2, 3]] * 3
     begun = [story_of_a_trial(results, trial_id) for trial_id in results.trials]
     assert begun == [[1, 2, 3, 2, 3], [1, 2, 3], [1, 2, 3, 1, 2, 3]]
     messages = " ".join(caplog.messages)
     for trial_id, epoch, fault in (
-        *(("00000", 2, "is missing"), ("00001", 1, "is missing"), ("00001", 2, "is missing")),
+        *(
+            ("00000", 2, "is missing"),
+            ("00001", 1, "is missing"),
+            ("00001", 2, "is missing"),
+        ),
         *(("00002", 1, "is not what was written"), ("00002", 2, "is missing")),
     ):
         assert f"checkpoint of trial {trial_id}, epoch {epoch} {fault}" in messages

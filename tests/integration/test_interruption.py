@@ -32,7 +32,14 @@ def start(tmp_path):
     """Starts the real `tuner run` in a process group of its own, as a shell does."""
     processes = []
 
-    def begin(*, stdin=None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, first=None, **fields):
+    def begin(
+        *,
+        stdin=None,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        first=None,
+        **fields,
+    ):
         (tmp_path / "gated.json").write_text(json.dumps(spec(tmp_path, **fields)))
         streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "text": True}
         command = ("run", "gated.json")
@@ -57,11 +64,18 @@ def test_resume_after_sigint_completes_search(start, tmp_path, ray_here):
     stdout, stderr = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130, stderr
     assert stdout == ""
-    assert stderr.splitlines()[-1].startswith("error: SIGINT ended the search; go on with: ")
-    assert stderr.splitlines()[-1].endswith(f"resume {folder}") or "resume gated" in stderr
+    assert stderr.splitlines()[-1].startswith(
+        "error: SIGINT ended the search; go on with: "
+    )
+    assert (
+        stderr.splitlines()[-1].endswith(f"resume {folder}") or "resume gated" in stderr
+    )
     assert "Traceback" not in stderr
     events = list(read(folder))
-    assert (events[-1]["event"], events[-1]["status"]) == ("experiment_ended", "interrupted")
+    assert (events[-1]["event"], events[-1]["status"]) == (
+        "experiment_ended",
+        "interrupted",
+    )
     started = {e["trial_id"] for e in events if e["event"] == TRIAL_STARTED}
     ended = {e["trial_id"]: e["status"] for e in events if e["event"] == "trial_ended"}
     assert started == set(ended)
@@ -91,7 +105,9 @@ def test_repeated_sigterm_acts_as_first(start, tmp_path):
     _, stderr = process.communicate(timeout=LIMIT_S)
     expected = (143, "experiment_ended", "interrupted")
     assert ending_of(process, tmp_path / "results/gated") == expected
-    assert stderr.splitlines()[-1].startswith("error: SIGTERM ended the search; go on with: ")
+    assert stderr.splitlines()[-1].startswith(
+        "error: SIGTERM ended the search; go on with: "
+    )
     assert "Traceback" not in stderr
 
 
@@ -99,12 +115,15 @@ def test_repeated_sigterm_acts_as_first(start, tmp_path):
 def test_closed_terminal_interrupts_search(start, tmp_path):
     terminal, its_end = pty.openpty()
     take = partial(fcntl.ioctl, its_end, termios.TIOCSCTTY, 0)
-    process = start(max_concurrent=1, stdin=its_end, stdout=its_end, stderr=its_end, first=take)
+    process = start(
+        max_concurrent=1, stdin=its_end, stdout=its_end, stderr=its_end, first=take
+    )
     os.close(its_end)
     os.set_blocking(terminal, False)
 
     def is_at_the_gate():
-        with suppress(BlockingIOError):  # a terminal that nobody reads holds up who writes
+        with suppress(BlockingIOError):
+            # A terminal that nobody reads holds up who writes
             os.read(terminal, 1 << 16)
         return at_the_gate(tmp_path)()
 
@@ -135,7 +154,9 @@ def test_resume_after_kill_equals_uninterrupted_run(start, tmp_path, gated_whole
     wait_for(at_the_gate(tmp_path), process)
     with pytest.raises(UsageError, match=f"another driver: pid {process.pid}"):
         resume_experiment(folder)
-    below = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+    below = [
+        child.pid for child in psutil.Process(process.pid).children(recursive=True)
+    ]
     assert below
     process.kill()
     process.communicate()
@@ -150,7 +171,10 @@ def test_resume_after_kill_equals_uninterrupted_run(start, tmp_path, gated_whole
     assert story(folder) == story(gated_whole.folder)
     ours = resumed.get_best_trial()
     theirs = gated_whole.get_best_trial()
-    assert (ours.trial_id, resumed.best_epoch()) == (theirs.trial_id, gated_whole.best_epoch())
+    assert (ours.trial_id, resumed.best_epoch()) == (
+        theirs.trial_id,
+        gated_whole.best_epoch(),
+    )
     starts = [e for e in read(folder) if e["event"] == "experiment_started"]
     assert [event["resumed"] for event in starts] == [False, True]
     assert_boards_go_up(folder)
@@ -183,7 +207,8 @@ def short(tmp_path, ray_here):
 def kill_resume(folder, directory, *changes):
     """Resume the search with the changes, and kill it in its second step."""
     (directory / "open").unlink()
-    (directory / "steps").write_text("." * 5)  # so that the second step from here waits at the gate
+    # So that the second step from here waits at the gate
+    (directory / "steps").write_text("." * 5)
     process = driven.start("resume", folder, *changes, "--trust", cwd=directory)
     wait_for(at_the_gate(directory), process)
     process.kill()
@@ -193,7 +218,9 @@ def kill_resume(folder, directory, *changes):
 @pytest.mark.slow
 def test_resume_of_longer_trials_after_kill_equals_uninterrupted_run(short, tmp_path):
     folder, copy = short
-    completed = {t.trial_id for t in Results(folder).trials.values() if t.status == "completed"}
+    completed = {
+        t.trial_id for t in Results(folder).trials.values() if t.status == "completed"
+    }
     assert 1 < len(completed) < 4
     whole = resume_experiment(copy, changes={"scheduler.max_t": 4})
     kill_resume(folder, tmp_path, "scheduler.max_t=4")
@@ -207,9 +234,12 @@ def test_resume_of_longer_trials_after_kill_equals_uninterrupted_run(short, tmp_
     assert max(trial.last_epoch for trial in resumed.trials.values()) == 4
     events = list(read(folder))
     before = next(n for n, e in enumerate(events) if e["event"] == "experiment_ended")
-    after = {e["trial_id"] for e in events[before:] if e["event"] in (RESULT, TRIAL_ENDED)}
+    after = {
+        e["trial_id"] for e in events[before:] if e["event"] in (RESULT, TRIAL_ENDED)
+    }
     assert after == completed  # those that were stopped stay so
-    assert resume_experiment(folder).history.resumed == 2  # nothing is left: no driver has begun
+    # Nothing is left: no driver has begun
+    assert resume_experiment(folder).history.resumed == 2
 
 
 @pytest.mark.slow

@@ -41,8 +41,13 @@ def searching(cluster, tmp_path):
     def start(trials):
         command = (*SEARCH, "--num-samples", str(trials))
         with (working / "said").open("w") as stderr_file:
-            search = tuner(cluster, working, *command, at=cluster.enter(1), stderr=stderr_file)
-        until(lambda: {("00000", 2), ("00001", 2)} <= set(reported(results(working))), search)
+            search = tuner(
+                cluster, working, *command, at=cluster.enter(1), stderr=stderr_file
+            )
+        until(
+            lambda: {("00000", 2), ("00001", 2)} <= set(reported(results(working))),
+            search,
+        )
         addresses = {address for _, address, _ in notes(working)}
         assert addresses == {cluster.address_of(1), cluster.address_of(2)}
         return working, search
@@ -67,14 +72,18 @@ def completed(working, search, trials):
     statuses = Counter(e["status"] for e in events if e["event"] == "trial_ended")
     assert statuses == {"completed": trials}
     for number in range(trials):
-        epochs = [e for trial_id, e in reported(results(working)) if int(trial_id) == number]
+        epochs = [
+            e for trial_id, e in reported(results(working)) if int(trial_id) == number
+        ]
         assert epochs == list(range(1, 9))
 
 
 def test_node_cut_off_briefly_loses_no_report(cluster, searching):
     """Its trial trains on meanwhile, and cannot report."""
     if not cluster.namespaces:
-        pytest.skip("a node is cut off by its network namespace, which only root can make")
+        pytest.skip(
+            "a node is cut off by its network namespace, which only root can make"
+        )
     working, search = searching(3)
     with cluster.cut(2):
         (working / "open").touch()
@@ -89,6 +98,9 @@ def test_trial_of_a_node_that_shuts_down_continues_elsewhere(cluster, searching)
     cluster.nodes[2].process.wait(timeout=PATIENCE_S)
     cluster.start(3)
     restored = ("restored", cluster.address_of(3))
-    until(lambda: restored in {(what, address) for what, address, _ in notes(working)}, search)
+    until(
+        lambda: restored in {(what, address) for what, address, _ in notes(working)},
+        search,
+    )
     (working / "open").touch()
     completed(working, search, 2)

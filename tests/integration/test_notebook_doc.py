@@ -17,8 +17,11 @@ def shown(cell):
     texts = [
         str(text)
         for output in cell.outputs
-        if output.get("name") != "stderr"  # the progress, whose lines depend on who is first
-        for _, text in sorted(output.get("data", {"text": output.get("text", "")}).items())
+        # The progress, whose lines depend on who is first
+        if output.get("name") != "stderr"
+        for _, text in sorted(
+            output.get("data", {"text": output.get("text", "")}).items()
+        )
     ]
     return re.findall(r"[A-Za-z_<>/]+", "\n".join(texts))
 

@@ -9,11 +9,20 @@ from pages import Page
 
 pytestmark = pytest.mark.slow
 
-SEARCH = ("--num-samples", "2", "--max-concurrent", "1", "scheduler.max_t=2", "--no-evaluate")
+SEARCH = (
+    "--num-samples",
+    "2",
+    "--max-concurrent",
+    "1",
+    "scheduler.max_t=2",
+    "--no-evaluate",
+)
 NAMED = ("--log", "lines", "--notify", "append://messages.txt")
 
 
-def test_package_adds_tracker_notifier_figure_and_command(install, tmp_path, monkeypatch):
+def test_package_adds_tracker_notifier_figure_and_command(
+    install, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
     site = install_shown(Page("docs/extending.md"), install)

@@ -16,7 +16,12 @@ from stores import needs_s3
 
 from tuner.errors import UsageError
 from tuner.experiment.control import build_control, send_request
-from tuner.experiment.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.experiment.events import (
+    EXPERIMENT_STARTED,
+    RESULT,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+)
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import find_experiment
@@ -69,7 +74,14 @@ class Searches:
         (folder / "slow_learner.py").write_text(LEARNER)
 
     def start(self, *arguments):
-        command = [*self.within, sys.executable, "-m", "tuner", "queue", *map(str, arguments)]
+        command = [
+            *self.within,
+            sys.executable,
+            "-m",
+            "tuner",
+            "queue",
+            *map(str, arguments),
+        ]
         process = subprocess.Popen(
             command,
             cwd=self.folder,
@@ -83,9 +95,16 @@ class Searches:
 
     def add(self, name, user, samples, *, cpus=1, **constants):
         training = {"epochs": EPOCHS, **constants}
-        spec = {**SPEC, "num_samples": samples, "training": training, "resources": {"cpus": cpus}}
+        spec = {
+            **SPEC,
+            "num_samples": samples,
+            "training": training,
+            "resources": {"cpus": cpus},
+        }
         (self.folder / f"{name}.json").write_text(json.dumps(spec))
-        process = self.start("add", f"{name}.json", "--user", user, "--address", "auto", "--yes")
+        process = self.start(
+            "add", f"{name}.json", "--user", user, "--address", "auto", "--yes"
+        )
         assert process.wait(LIMIT_S) == 0, process.stderr.read()
 
     def events(self, name, kind=None):
@@ -114,7 +133,9 @@ def assert_whole(searches, name, samples=None):
     """
     results = Results(searches.storage / name)
     samples = samples or len(results.trials)
-    assert (results.status, len(results.trials)) == ("completed", samples), searches.log(name)
+    assert (results.status, len(results.trials)) == ("completed", samples), (
+        searches.log(name)
+    )
     epochs = [(e["trial_id"], e["epoch"]) for e in searches.events(name, RESULT)]
     assert len(epochs) == len(set(epochs)) == samples * EPOCHS
     assert searches.queue.read_end(name).status == "completed"
@@ -183,7 +204,10 @@ def test_queue_in_bucket_runs_from_other_machine(tmp_path, s3, monkeypatch):
 def live_at_each_event(searches, names):
     """(time, {name: how many trials run}) after each event of a trial, by the journals."""
     events = sorted(
-        (e["time"], name, e) for name in names for e in searches.events(name) if "trial_id" in e
+        (e["time"], name, e)
+        for name in names
+        for e in searches.events(name)
+        if "trial_id" in e
     )
     live = {name: set() for name in names}
     for at, name, event in events:
@@ -230,8 +254,14 @@ def test_queue_with_separate_rays_divides_cpus_by_share(tmp_path):
         assert "the driver of first was killed" in stderr
         assert_whole(searches, "first")
         assert_whole(searches, "second", 12)
-        assert [len(searches.events(name, EXPERIMENT_STARTED)) for name in names] == [2, 1]
-        assert most_at_once(searches, names, since, until) == {"first": 1, "second": 3}, stderr
+        assert [len(searches.events(name, EXPERIMENT_STARTED)) for name in names] == [
+            2,
+            1,
+        ]
+        assert most_at_once(searches, names, since, until) == {
+            "first": 1,
+            "second": 3,
+        }, stderr
     finally:
         searches.close()
 
@@ -244,7 +274,8 @@ def test_queue_with_shared_ray_completes_after_driver_kill(tmp_path):
         environment = {**cluster.foreign, **cluster.environment}
         searches = Searches(tmp_path, within=cluster.enter(1), environment=environment)
         try:
-            searches.add("first", "ann", 32)  # so that it runs until the second has been killed
+            # So that it runs until the second has been killed
+            searches.add("first", "ann", 32)
             searches.add("second", "bob", 12)
             runner = searches.start("run", "--at-once", "2", "--address", cluster.head)
             wait_for(lambda: len(searches.events("second", TRIAL_STARTED)) >= 2, runner)
@@ -252,7 +283,9 @@ def test_queue_with_shared_ray_completes_after_driver_kill(tmp_path):
             os.kill(searches.driver("second"), signal.SIGKILL)
             wait_for(lambda: searches.queue.read_end("second"), runner)
             with suppress(UsageError):  # where the first has just ended
-                send_request(searches.queue.find_folder("first"), build_control("finish"))
+                send_request(
+                    searches.queue.find_folder("first"), build_control("finish")
+                )
             _, stderr = runner.communicate(timeout=2 * LIMIT_S)
             assert runner.returncode == 0, stderr
             assert "the driver of second was killed" in stderr

@@ -14,7 +14,11 @@ SCHEDULE = {"lr": "loguniform(1e-3, 1e-2)", "checkpoint_interval": 2}
 # module:name -> (metric, space, whether its checkpoints are kept)
 EXAMPLES = {
     "async_hyperband_example:easy_objective": ("mean_loss", SCORE, False),
-    "custom_checkpointing_with_callback:OptimizationTrainable": ("mean_loss", SCORE, True),
+    "custom_checkpointing_with_callback:OptimizationTrainable": (
+        "mean_loss",
+        SCORE,
+        True,
+    ),
     "custom_func_checkpointing:train_func": ("mean_loss", SCORE, True),
     "mnist_pytorch_trainable:TrainMNIST": ("mean_accuracy", IMAGES, True),
     "pbt_function:pbt_function": ("mean_accuracy", SCHEDULE, True),

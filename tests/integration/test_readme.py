@@ -22,7 +22,8 @@ PAGE = Page("README.md")
 README = PAGE.text
 LIMIT_S = 300
 SWEEP = "tuner run digits training.width=4 scheduler.max_t=3"
-SMALLER = f"{IN_ONE_PROCESS} --num-samples 4 scheduler.max_t=2"  # than the page's searches
+# Than the page's searches
+SMALLER = f"{IN_ONE_PROCESS} --num-samples 4 scheduler.max_t=2"
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +46,12 @@ def write_photos(folder):
     for number, name in enumerate(("cats", "dogs", "owls")):
         (folder / name).mkdir(parents=True)
         for seed in range(60):
-            colour = [(seed * 3 + 80 * (channel == number)) % 256 for channel in range(3)]
-            Image.new("RGB", (40, 32), tuple(colour)).save(folder / name / f"{seed}.jpg")
+            colour = [
+                (seed * 3 + 80 * (channel == number)) % 256 for channel in range(3)
+            ]
+            Image.new("RGB", (40, 32), tuple(colour)).save(
+                folder / name / f"{seed}.jpg"
+            )
 
 
 class Shell:
@@ -85,7 +90,9 @@ def shell(folder):
 
 def activated(shell):
     """The shell after what the README says of having `tuner`."""
-    assert shell.run("tuner --version").returncode == 127, "found before the README says how"
+    assert shell.run("tuner --version").returncode == 127, (
+        "found before the README says how"
+    )
     line = next(line for line in PAGE.commands if line.startswith("source "))
     assert shell.run(line).returncode == 0
     return shell

@@ -45,7 +45,11 @@ def test_refit_is_exported_and_a_resume_after_a_kill_gives_the_same_model(here):
     assert shown("show", "small")["refit"] == "small-refit"
     call("export", "small", "--to", "whole")
     refit = read_export("whole").config.refit
-    assert (refit.name, refit.trial_id, refit.epoch) == ("small", best["trial_id"], best["epoch"])
+    assert (refit.name, refit.trial_id, refit.epoch) == (
+        "small",
+        best["trial_id"],
+        best["epoch"],
+    )
 
     journal = folder / "journal.jsonl"  # as after a kill in the second epoch
     lines = journal.read_text().splitlines(keepends=True)
@@ -73,7 +77,9 @@ def test_a_folder_begins_with_the_packaged_weights_and_is_refitted(here, monkeyp
 
 def test_soup_exports_the_best_of_three_models(here):
     done = shown("soup", "small", "--top", 2, "--to", "combined")
-    values = {model["model"]: model["metrics"]["val_accuracy"] for model in done["models"]}
+    values = {
+        model["model"]: model["metrics"]["val_accuracy"] for model in done["models"]
+    }
     assert list(values) == ["single", "soup", "ensemble"]
     assert values[done["chosen"]] == max(values.values()) > 0.5
     measured = shown("evaluate", "combined")

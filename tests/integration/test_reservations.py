@@ -88,12 +88,18 @@ def test_plan_equals_reservation_of_ray(searched, tmp_path):
         stop.set()
         watcher.join()
     assert max(seen) == expected
-    threads = {report.metrics["threads"] for t in results.trials.values() for report in t.results}
+    threads = {
+        report.metrics["threads"]
+        for t in results.trials.values()
+        for report in t.results
+    }
     assert threads == {1}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["SIGINT", "SIGKILL"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGKILL], ids=["SIGINT", "SIGKILL"]
+)
 def test_ranks_end_with_driver(tmp_path, number):
     path = tmp_path / "ranked.json"
     path.write_text(json.dumps(spec(tmp_path, resources={"workers": 2}, num_samples=1)))

@@ -41,7 +41,9 @@ def search_of_functions(searched, epochs, **fields):
 
 
 def test_function_after_max_t_reports_runs_to_return(searched):
-    results = search_of_functions(searched, 3, scheduler={"max_t": 3, "grace_period": 3})
+    results = search_of_functions(
+        searched, 3, scheduler={"max_t": 3, "grace_period": 3}
+    )
     assert results.counts["completed"] == 2
     assert [len(trial.results) for trial in results.trials.values()] == [3, 3]
     for trial_id in results.trials:
@@ -53,7 +55,10 @@ def test_function_after_max_t_reports_runs_to_return(searched):
 def test_stopped_function_is_cut_and_noted_in_log(searched):
     scheduler = {"max_t": 3, "grace_period": 1, "reduction_factor": 2}
     results = search_of_functions(searched, 9, scheduler=scheduler)
-    assert [trial.status for trial in results.trials.values()] == ["completed", "stopped"]
+    assert [trial.status for trial in results.trials.values()] == [
+        "completed",
+        "stopped",
+    ]
     for trial_id, epochs in (("00000", 3), ("00001", 1)):
         assert results.trial(trial_id).last_epoch == epochs
         assert not model_of(results, trial_id).exists()
@@ -66,13 +71,30 @@ def test_stopped_function_is_cut_and_noted_in_log(searched):
 def test_script_resumes_after_kill(tmp_path, ray_here, gated, began_at):
     command = f"{sys.executable} {HERE}/counting_script.py {tmp_path} {gated} {{lr}}"
     process = driven.start(
-        *("run", "--command", command, "search.space.lr=uniform(1, 2)", "objective.metric=loss"),
-        *("scheduler.max_t=4", "--num-samples", 1, "--name", "x", "--storage", tmp_path),
+        *(
+            "run",
+            "--command",
+            command,
+            "search.space.lr=uniform(1, 2)",
+            "objective.metric=loss",
+        ),
+        *(
+            "scheduler.max_t=4",
+            "--num-samples",
+            1,
+            "--name",
+            "x",
+            "--storage",
+            tmp_path,
+        ),
         cwd=tmp_path,
     )
     reports = f'"epoch":{min(gated, 5) - 1},'
     journal = tmp_path / "x/journal.jsonl"
-    wait_for(lambda: (tmp_path / "waits").exists() and reports in journal.read_text(), process)
+    wait_for(
+        lambda: (tmp_path / "waits").exists() and reports in journal.read_text(),
+        process,
+    )
     process.kill()
     process.wait()
     pids = [int(path.name.partition("-")[2]) for path in tmp_path.glob("pid-*")]

@@ -22,7 +22,9 @@ FEWER = {"training.width": 4, "scheduler.max_t": 4, "scheduler.reduction_factor"
 DIGITS = {
     "name": "digits",
     "training": {"model": "cnn", "dataset": "digits", "width": 4},
-    "search": {"space": {"lr": "loguniform(1e-3, 1)", "batch_size": "choice([64, 128])"}},
+    "search": {
+        "space": {"lr": "loguniform(1e-3, 1)", "batch_size": "choice([64, 128])"}
+    },
     "objective": {"metric": "val_loss", "mode": "min"},
     "num_samples": 6,
     "seed": 3,
@@ -66,17 +68,30 @@ def test_folder_has_files_of_the_contract(results):
         results.trials
     )
     for trial in results.trials:
-        names = {path.name.split(".")[0] for path in (results.folder / "trials" / trial).iterdir()}
+        names = {
+            path.name.split(".")[0]
+            for path in (results.folder / "trials" / trial).iterdir()
+        }
         measured = {"test"} if trial == results.get_best_trial().trial_id else set()
         assert names == {"events", "checkpoints", "log"} | measured
 
 
 def test_experiment_json_records_spec_and_versions(results):
     document = json.loads((results.folder / "experiment.json").read_text())
-    assert set(document) == {"format", "spec", "seed", "versions", "git_revision", "validation"}
+    assert set(document) == {
+        "format",
+        "spec",
+        "seed",
+        "versions",
+        "git_revision",
+        "validation",
+    }
     assert (document["format"], document["seed"]) == (1, 3)
     assert build_spec(document["spec"]).model_dump(mode="json") == document["spec"]
-    assert document["validation"] == {"images": 360, "baseline": pytest.approx(37 / 360)}
+    assert document["validation"] == {
+        "images": 360,
+        "baseline": pytest.approx(37 / 360),
+    }
     assert document["versions"]["python"] == platform.python_version()
     assert document["versions"]["torch"] == version("torch")
 
@@ -85,7 +100,10 @@ def test_the_experiment_frames_the_journal(events):
     assert events[0]["event"] == "experiment_started"
     assert events[0]["resumed"] is False
     assert set(events[0]["owner"]) == {"host", "pid", "started"}
-    assert (events[-1]["event"], events[-1]["status"]) == ("experiment_ended", "completed")
+    assert (events[-1]["event"], events[-1]["status"]) == (
+        "experiment_ended",
+        "completed",
+    )
     assert [e["time"] for e in events] == sorted(e["time"] for e in events)
     for event in events[1:-1]:
         assert set(event) - {"event", "time"} >= {"trial_id"}
@@ -100,13 +118,21 @@ def test_each_trial_starts_reports_and_ends_in_order(results, events):
         assert without == [TRIAL_STARTED, *[RESULT] * len(epochs), TRIAL_ENDED]
         assert epochs == list(range(1, len(epochs) + 1))
         reported = 0
-        for event in of_trial[1:-1]:  # a checkpoint may come later than its report, not sooner
+        for event in of_trial[1:-1]:
+            # A checkpoint may come later than its report, not sooner
             reported = event["epoch"] if event["event"] == RESULT else reported
             assert event["epoch"] <= reported
         assert kinds[-2] == CHECKPOINT
         assert of_trial[-2]["epoch"] == epochs[-1]
-        assert set(of_trial[0]["config"]) == {"lr", "momentum", "weight_decay", "batch_size"}
-        assert of_trial[-1]["status"] == ("completed" if len(epochs) == 4 else "stopped")
+        assert set(of_trial[0]["config"]) == {
+            "lr",
+            "momentum",
+            "weight_decay",
+            "batch_size",
+        }
+        assert of_trial[-1]["status"] == (
+            "completed" if len(epochs) == 4 else "stopped"
+        )
 
 
 def test_newest_and_best_checkpoints_are_kept_intact(results):
@@ -168,7 +194,9 @@ def test_stop_between_checkpoints_keeps_best_checkpoint(searched):
     assert {record.epoch for record in trial.checkpoints} >= {1, 4}
     checkpoint = results.best_checkpoint()
     assert (results.best_epoch(trial), checkpoint.epoch) == (4, 4)
-    assert load_state(checkpoint.path, checkpoint.sha256)["epochs"].unique().tolist() == [4]
+    assert load_state(checkpoint.path, checkpoint.sha256)[
+        "epochs"
+    ].unique().tolist() == [4]
 
 
 def test_trials_reuse_earlier_processes(searched):
@@ -178,4 +206,7 @@ def test_trials_reuse_earlier_processes(searched):
         num_samples=12,
     )
     assert results.counts["completed"] + results.counts["stopped"] == 12
-    assert len({trial.results[-1].metrics["pid"] for trial in results.trials.values()}) == 1
+    assert (
+        len({trial.results[-1].metrics["pid"] for trial in results.trials.values()})
+        == 1
+    )

@@ -25,7 +25,11 @@ def join(folder, **environment):
     """What comes of a process of the same machine that joins our Ray with this environment."""
     ours = (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, guard.MARK)
     inherited = {name: value for name, value in os.environ.items() if name not in ours}
-    fast = {"RAY_NUM_REDIS_GET_RETRIES": "2", ray_compat.CLUSTERS: "0", "HOME": str(folder)}
+    fast = {
+        "RAY_NUM_REDIS_GET_RETRIES": "2",
+        ray_compat.CLUSTERS: "0",
+        "HOME": str(folder),
+    }
     return subprocess.run(
         [sys.executable, "-c", JOIN, ray.get_runtime_context().gcs_address],
         capture_output=True,
@@ -42,7 +46,10 @@ def test_nobody_joins_without_the_token(ray_here, tmp_path):
         assert refused.returncode != 0
         assert "Unauthenticated" in refused.stderr
         assert "joined" not in refused.stdout
-    right = {access.AUTH_MODE: "token", access.TOKEN_PATH: os.environ[access.TOKEN_PATH]}
+    right = {
+        access.AUTH_MODE: "token",
+        access.TOKEN_PATH: os.environ[access.TOKEN_PATH],
+    }
     assert join(tmp_path, **right).stdout == "joined 1\n"
 
 
@@ -61,7 +68,10 @@ def test_local_ray_listens_on_loopback_only(searched):
         resources={"workers": 2},
     )
     [trial] = results.trials.values()
-    assert (trial.status, trial.results[0].metrics["listening"] > 3) == ("completed", True)
+    assert (trial.status, trial.results[0].metrics["listening"] > 3) == (
+        "completed",
+        True,
+    )
     assert trial.results[0].metrics["outside"] == 0
     assert outside([os.getpid()]) == []
 
@@ -69,7 +79,16 @@ def test_local_ray_listens_on_loopback_only(searched):
 def doctor(storage, **environment):
     """What `tuner doctor --address` says of our Ray, and its exit code."""
     address = ray.get_runtime_context().gcs_address
-    command = ["-m", "tuner", "doctor", "--storage", str(storage), "--address", address, "--json"]
+    command = [
+        "-m",
+        "tuner",
+        "doctor",
+        "--storage",
+        str(storage),
+        "--address",
+        address,
+        "--json",
+    ]
     done = subprocess.run(
         [sys.executable, *command],
         env={**os.environ, "RAY_NUM_REDIS_GET_RETRIES": "2", **environment},
@@ -86,7 +105,9 @@ def test_doctor_finds_no_fault_in_local_ray(ray_here, tmp_path):
     assert code == 0
     assert by_name["cluster", "authentication"]["found"] == "with a token"
     assert by_name["cluster", "joined"]["level"] == "ok"
-    assert by_name["nodes", "127.0.0.1"]["found"].startswith("shares the storage; CPUs: ")
+    assert by_name["nodes", "127.0.0.1"]["found"].startswith(
+        "shares the storage; CPUs: "
+    )
 
 
 def test_doctor_without_token_reports_refused_access(ray_here, tmp_path):

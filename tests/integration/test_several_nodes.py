@@ -36,7 +36,10 @@ def working(tmp_path):
 
 def refusal(address, **environment):
     changes = {**dict.fromkeys(JOINING), **environment}
-    with access.set_environment(changes), access.set_environment(access.create_join_environment()):
+    with (
+        access.set_environment(changes),
+        access.set_environment(access.create_join_environment()),
+    ):
         with pytest.raises(UsageError) as refused:
             head.check_head(address)
         return str(refused.value)
@@ -72,7 +75,9 @@ def test_connect_that_cannot_join_names_reason(cluster, working, tmp_path, monke
 
 
 def test_plan_shows_nodes_that_fit(cluster, working):
-    code, out, messages = ended(tuner(cluster, working, "validate", "far.json", "--json"))
+    code, out, messages = ended(
+        tuner(cluster, working, "validate", "far.json", "--json")
+    )
     assert code == 0, messages
     plan = json.loads(out)
     assert [(n["address"], n["cpus"], n["trials"]) for n in plan["nodes"]] == [
@@ -85,7 +90,10 @@ def test_plan_shows_nodes_that_fit(cluster, working):
 def test_run_rejects_impossible_resources_and_unshared_storage(cluster, working):
     too_large = ended(tuner(cluster, working, "run", "far.json", "--cpus", "3"))
     assert too_large[0] == 2
-    assert "reserves 3 workers of 3 CPUs, and the cluster has 2 nodes of 2 CPUs" in too_large[2]
+    assert (
+        "reserves 3 workers of 3 CPUs, and the cluster has 2 nodes of 2 CPUs"
+        in too_large[2]
+    )
     if cluster.namespaces:
         storage = ("--storage", cluster.folder / "private")
         apart = ended(tuner(cluster, working, "run", "far.json", *storage))
@@ -95,7 +103,8 @@ def test_run_rejects_impossible_resources_and_unshared_storage(cluster, working)
 
 
 def test_submitted_job_stops_and_resumes(cluster, working, monkeypatch):
-    for name in ray_compat.FOR_WORKERS:  # they go with the job, and again with its driver
+    for name in ray_compat.FOR_WORKERS:
+        # They go with the job, and again with its driver
         monkeypatch.setenv(name, ray_compat.SETTINGS[name])
 
     def job(*arguments):
@@ -108,7 +117,9 @@ def test_submitted_job_stops_and_resumes(cluster, working, monkeypatch):
     )
     assert code == 0, messages
     listing = job("jobs", "--json")
-    assert [each["job_id"] for each in json.loads(ended(listing)[1])] == [job_id.strip()]
+    assert [each["job_id"] for each in json.loads(ended(listing)[1])] == [
+        job_id.strip()
+    ]
     folder = working / "shared/far"
     deadline = time.monotonic() + PATIENCE_S
     while ("00000", 2) not in reported(folder):
@@ -132,7 +143,10 @@ def test_search_survives_loss_of_node_and_head(cluster, working):
     until(lambda: ("00000", 2) in reported(folder), search)
     cluster.nodes[2].kill()
     cluster.start(3)
-    until(lambda: f"restored {cluster.address_of(3)}" in (working / "notes").read_text(), search)
+    until(
+        lambda: f"restored {cluster.address_of(3)}" in (working / "notes").read_text(),
+        search,
+    )
     cluster.nodes[1].kill()
     code, _, messages = ended(search)
     assert code == 1
@@ -142,12 +156,16 @@ def test_search_survives_loss_of_node_and_head(cluster, working):
     cluster.start(1, cpus=3)
     cluster.await_nodes(1)
     (working / "open").touch()
-    code, out, messages = ended(tuner(cluster, working, "resume", "far", at=cluster.enter(1)))
+    code, out, messages = ended(
+        tuner(cluster, working, "resume", "far", at=cluster.enter(1))
+    )
     assert code == 0, messages
     assert "1 trial: 1 completed" in out
     events = list(read(folder))
     assert [e for e in events if e.get("error")] == []
     assert reported(folder) == [("00000", epoch) for epoch in (1, 2, 3, 4)]
     assert {e["metrics"]["ranks"] for e in events if e["event"] == "result"} == {3}
-    first = {line.split()[1] for line in (working / "notes").read_text().splitlines()[:3]}
+    first = {
+        line.split()[1] for line in (working / "notes").read_text().splitlines()[:3]
+    }
     assert first == {cluster.address_of(1), cluster.address_of(2)}

@@ -93,9 +93,12 @@ def test_failed_rank_fails_only_its_trial(faulty):
         "stops": {("timeout", 1)},
         "is ended by nccl": {("timeout", 1)},
     }
-    assert results.counts["completed"] == 4  # the first three, and the one after all faults
+    # The first three, and the one after all faults
+    assert results.counts["completed"] == 4
     messages = {
-        t.error.message for t in results.trials.values() if t.error and t.error.kind == "timeout"
+        t.error.message
+        for t in results.trials.values()
+        if t.error and t.error.kind == "timeout"
     }
     assert messages == {"a rank waited for another longer than timeouts.ranks_s, 20 s"}
     raised = next(t for t in results.trials.values() if t.config["fault"] == "raises")
@@ -120,7 +123,9 @@ def test_ranks_end_with_trial(faulty, free_before):
     _, pids = faulty
     assert len(pids) >= 10  # a fault ends both ranks, and the next trial gets new ones
     alive = {
-        pid: Path(f"/proc/{pid}/stat").read_text().split()[2] for pid in pids if _is_training(pid)
+        pid: Path(f"/proc/{pid}/stat").read_text().split()[2]
+        for pid in pids
+        if _is_training(pid)
     }
     assert not alive, sorted(pids)
     deadline = time.monotonic() + 15

@@ -49,7 +49,11 @@ def test_shared_gpu_runs_one_search_at_a_time(tmp_path, monkeypatch):
     names = ("first", "second")
     where = {"directory": str(tmp_path), "paths": (str(HERE), *sys.path)}
     for added, name in enumerate(names):
-        queue.add(Entry(name=name, user=name, added=added, spec={**SPEC, "name": name}, **where))
+        queue.add(
+            Entry(
+                name=name, user=name, added=added, spec={**SPEC, "name": name}, **where
+            )
+        )
     terms = Terms(2, {}, command=(sys.executable, str(HERE / "two_gpus.py")))
     more = {"notify": print, "gpus": lambda: ("0", "1")}
     runner = Runner(queue, terms, capacity=lambda gpus: Room(2, (1.0, 1.0)), **more)
@@ -58,7 +62,9 @@ def test_shared_gpu_runs_one_search_at_a_time(tmp_path, monkeypatch):
     finally:
         runner._end_searches()
     assert runner.failed == 0, [queue.find_log(name).read_text() for name in names]
-    trials = {name: Results(tmp_path / "results" / name).trials.values() for name in names}
+    trials = {
+        name: Results(tmp_path / "results" / name).trials.values() for name in names
+    }
     uses = [use_of(trial, name) for name in names for trial in trials[name]]
     assert len(uses) == 2 * SPEC["num_samples"]
     at_a_time = [

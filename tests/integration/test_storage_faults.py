@@ -35,14 +35,19 @@ def small_disk(tmp_path):
         mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)]
         subprocess.run(mount, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("needs the right to mount a disk; tests/trial/ has what goes without")
+        pytest.skip(
+            "needs the right to mount a disk; tests/trial/ has what goes without"
+        )
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @contextlib.contextmanager
 def full(folder):
-    with (folder / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
+    with (
+        (folder / "ballast").open("wb", buffering=0) as ballast,
+        contextlib.suppress(OSError),
+    ):
         while ballast.write(bytes(1024)):
             pass
     yield "No space left on device"

@@ -41,7 +41,11 @@ def command(*arguments):
 
 def tuner(*arguments, code=0):
     done = subprocess.run(
-        command(*arguments), capture_output=True, text=True, timeout=PATIENCE_S, cwd=HERE
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        cwd=HERE,
     )
     assert done.returncode == code, done.stderr
     return done
@@ -81,7 +85,9 @@ def begun(s3, elsewhere, tmp_path, spec):
     def begin(trainable, *more):
         search = ["run", spec(trainable), "--storage", s3, "--name", "far"]
         with (tmp_path / "said").open("w") as stderr_file:
-            driver = subprocess.Popen(command(*search, *more), cwd=HERE, stderr=stderr_file)
+            driver = subprocess.Popen(
+                command(*search, *more), cwd=HERE, stderr=stderr_file
+            )
         drivers.append(driver)
         deadline = time.monotonic() + PATIENCE_S
         while len(reports_in(f"{s3}/far")) < 4:
@@ -106,7 +112,10 @@ def test_resume_from_store_after_kill_needs_no_local_files(s3, elsewhere, begun)
     before = reports_in(f"{s3}/far")
     results = load_results("far", s3)
     assert results.status == "interrupted"
-    saved = {i: max((c.epoch for c in t.checkpoints), default=0) for i, t in results.trials.items()}
+    saved = {
+        i: max((c.epoch for c in t.checkpoints), default=0)
+        for i, t in results.trials.items()
+    }
 
     tuner("resume", "far", "--storage", s3)
     reports = reports_in(f"{s3}/far")
@@ -114,10 +123,13 @@ def test_resume_from_store_after_kill_needs_no_local_files(s3, elsewhere, begun)
     reported = [(e["trial_id"], e["epoch"]) for e in reports]
     assert sorted(reported) == [(t, epoch) for t in TRIALS for epoch in range(1, 6)]
     assert all(e["metrics"]["counted"] == e["epoch"] for e in reports)
-    for trial_id in TRIALS:  # each process has gone on from what the one before had saved
+    for trial_id in TRIALS:
+        # Each process has gone on from what the one before had saved
         for event in reports[len(before) :]:
             if event["trial_id"] == trial_id:
-                assert event["metrics"]["trained"] <= event["epoch"] - saved.get(trial_id, 0)
+                assert event["metrics"]["trained"] <= event["epoch"] - saved.get(
+                    trial_id, 0
+                )
 
     elsewhere()
     results = load_results("far", s3)
@@ -129,7 +141,9 @@ def test_resume_from_store_after_kill_needs_no_local_files(s3, elsewhere, begun)
     ]
     names = Objects(f"{s3}/far").list_names("trials")
     for trial_id in TRIALS:
-        paths = [name.split("/")[2:] for name in names if name.split("/")[1] == trial_id]
+        paths = [
+            name.split("/")[2:] for name in names if name.split("/")[1] == trial_id
+        ]
         assert len({parts[1] for parts in paths if parts[0] == "checkpoints"}) in (1, 2)
         assert any(parts[0].startswith("events.") for parts in paths)
     assert b"epoch 5" in Objects(f"{s3}/far").read("trials/00002/log.txt")
@@ -148,5 +162,7 @@ def test_suspended_driver_ends_after_takeover(s3, elsewhere, begun):
     assert "waiting 15 s to see whether it is alive" in stderr
     assert driver.wait(timeout=PATIENCE_S) == 1
     reported = [(e["trial_id"], e["epoch"]) for e in reports_in(f"{s3}/far")]
-    assert sorted(reported) == [(t, epoch) for t in TRIALS for epoch in range(1, epochs + 1)]
+    assert sorted(reported) == [
+        (t, epoch) for t in TRIALS for epoch in range(1, epochs + 1)
+    ]
     assert load_results("far", s3).status == "completed"

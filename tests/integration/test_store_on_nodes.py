@@ -29,9 +29,13 @@ def cluster():
     """A head and a node of 2 CPUs each, with an S3 that both reach; each has a HOME of its own."""
     with real_nodes.cluster() as made, pytest.MonkeyPatch.context() as patch:
         if not made.namespaces:
-            pytest.skip("nodes that share no folder need network namespaces: not permitted here")
+            pytest.skip(
+                "nodes that share no folder need network namespaces: not permitted here"
+            )
         server = stores.serve("0.0.0.0")
-        for name, value in stores.environment(server, host=f"10.213.{made.net}.1").items():
+        for name, value in stores.environment(
+            server, host=f"10.213.{made.net}.1"
+        ).items():
             patch.setenv(name, value)
         stores.make_bucket()
         home = made.folder / "home"
@@ -58,12 +62,26 @@ def begin(cluster, working, trainable, name, **training):
         "storage": URL,
     }
     (working / "far.json").write_text(json.dumps(fields))
-    path = [entry for entry in sys.path if Path(entry) != HERE]  # the nodes get it from `working`
-    command = [sys.executable, "-m", "tuner", "run", "far.json", "--name", name, "--json"]
+    # The nodes get it from `working`
+    path = [entry for entry in sys.path if Path(entry) != HERE]
+    command = [
+        sys.executable,
+        "-m",
+        "tuner",
+        "run",
+        "far.json",
+        "--name",
+        name,
+        "--json",
+    ]
     return subprocess.Popen(
         [*cluster.enter(1), *command, "--address", cluster.head],
         cwd=working,
-        env={**cluster.foreign, **cluster.environment, "PYTHONPATH": os.pathsep.join(path)},
+        env={
+            **cluster.foreign,
+            **cluster.environment,
+            "PYTHONPATH": os.pathsep.join(path),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -87,7 +105,9 @@ def epochs_of(events):
 
 
 def every_epoch(last):
-    return [(f"{trial:05}", epoch) for trial in range(4) for epoch in range(1, last + 1)]
+    return [
+        (f"{trial:05}", epoch) for trial in range(4) for epoch in range(1, last + 1)
+    ]
 
 
 def test_a_function_on_two_nodes_saves_in_the_store(cluster, tmp_path):
@@ -101,7 +121,9 @@ def test_checkpoint_of_lost_node_is_resumed_elsewhere(cluster, tmp_path):
     gate = tmp_path / "open"  # so that no trial ends before its node does
     driver = begin(cluster, tmp_path, "saving:Slow", "lost", epochs=12, gate=str(gate))
     deadline = time.monotonic() + PATIENCE_S
-    while not all(any(e["trial_id"] == f"{t:05}" for e in reports("lost")) for t in range(4)):
+    while not all(
+        any(e["trial_id"] == f"{t:05}" for e in reports("lost")) for t in range(4)
+    ):
         assert driver.poll() is None, driver.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.2)

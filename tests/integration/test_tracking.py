@@ -42,10 +42,14 @@ def offline_runs(storage):
         for data in records(path):
             record = Record.FromString(data)
             if record.WhichOneof("record_type") == "run":
-                config = {update.key: update.value_json for update in record.run.config.update}
+                config = {
+                    update.key: update.value_json for update in record.run.config.update
+                }
                 _, reports = runs.setdefault(record.run.run_id, (config, []))
             if record.WhichOneof("record_type") == "history":
-                items = {i.key or i.nested_key[0]: i.value_json for i in record.history.item}
+                items = {
+                    i.key or i.nested_key[0]: i.value_json for i in record.history.item
+                }
                 reports.append((int(items["_step"]), float(items["val_loss"])))
     return runs
 
@@ -69,6 +73,8 @@ def test_the_runs_of_wandb_are_the_trials(results):
     runs = offline_runs(results.folder.parent)
     assert sorted(run_id.rpartition("-")[2] for run_id in runs) == ["00000", "00001"]
     assert all(run_id.startswith("x-") for run_id in runs)
-    config, reports = next(run for run_id, run in runs.items() if run_id.endswith("00000"))
+    config, reports = next(
+        run for run_id, run in runs.items() if run_id.endswith("00000")
+    )
     assert config["does"] == '"good"'
     assert reports == results.trials["00000"].list_values("val_loss")

@@ -17,7 +17,11 @@ def side_by_side(searched, tmp_path):
     """Runs a trainable of writing.py in as many trials at a time as there are values of lr."""
 
     def search(name, **fields):
-        space = {"lr": f"grid_search({list(SIDE_BY_SIDE)!r})", "gate": str(tmp_path), "trials": 2}
+        space = {
+            "lr": f"grid_search({list(SIDE_BY_SIDE)!r})",
+            "gate": str(tmp_path),
+            "trials": 2,
+        }
         return searched(
             trainable=f"writing:{name}",
             search={"strategy": "grid", "space": space},
@@ -36,7 +40,9 @@ def test_export_has_weights_of_best_trial(side_by_side, tmp_path):
         kept = results.best_checkpoint(trial).path / "weights.json"
         assert json.loads(kept.read_text()) == trial.config["lr"]
         assert trial.results[0].metrics["same"] == 1
-        assert (results.folder / "trials" / trial.trial_id / "files/ck/weights.json").is_file()
+        assert (
+            results.folder / "trials" / trial.trial_id / "files/ck/weights.json"
+        ).is_file()
     exported = results.export(tmp_path / "out") / "checkpoint/weights.json"
     assert json.loads(exported.read_text()) == 1.0
 
@@ -53,7 +59,9 @@ def test_trial_reads_files_of_start_dir(searched, tmp_path, monkeypatch):
     )
     by_how = {trial.config["how"]: trial for trial in results.trials.values()}
     failed = by_how.pop("and fails")
-    assert "No such file or directory: 'data.txt', at writing.py:" in failed.error.message
+    assert (
+        "No such file or directory: 'data.txt', at writing.py:" in failed.error.message
+    )
     assert {trial.status for trial in by_how.values()} == {"completed"}
     assert not any(results.log_path(trial).read_text() for trial in by_how.values())
     for trial in results.trials.values():  # an empty folder does not stay
@@ -72,7 +80,10 @@ def test_ranks_by_value_share_trial_folder(searched):
             Path(f"rank{self.rank}").write_text(str(trial_dir()))
             dist.barrier()
             there = {path.name: path.read_text() for path in Path().iterdir()}
-            return {"loss": 1.0, "same": float(len(there) == 2 and len(set(there.values())) == 1)}
+            return {
+                "loss": 1.0,
+                "same": float(len(there) == 2 and len(set(there.values())) == 1),
+            }
 
         def state_dict(self):
             return {"epoch": 1}

@@ -52,7 +52,9 @@ def test_confirm_retrains_leaders_and_measures_the_test_split_once(here):
     assert [trial.seed for trial in results.trials.values()] == [1, 2, 3] * 2
     leader = output["leaders"][0]
     x = leader["config"]["x"]
-    assert leader["values"] == {str(s): pytest.approx(noisy(x, s, 3)) for s in (1, 2, 3)}
+    assert leader["values"] == {
+        str(s): pytest.approx(noisy(x, s, 3)) for s in (1, 2, 3)
+    }
     best = shown("best", "learner")
     assert (best["shown"], best["trial_id"]) == ("confirmed", leader["trial_id"])
     seed = min((1, 2, 3), key=lambda s: noisy(x, s, 3))
@@ -74,7 +76,9 @@ def test_resume_continues_a_confirmation(here):
     whole = shown("confirm", "learner", "--top", 2, "--seeds", 3)
     journal = folder / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
-    cut = next(i for i, line in enumerate(lines) if '"00003"' in line and '"result"' in line)
+    cut = next(
+        i for i, line in enumerate(lines) if '"00003"' in line and '"result"' in line
+    )
     shutil.copytree(folder, here / "kept")
     journal.write_text("".join(lines[: cut + 1]))
     assert shown("best", "learner")["shown"] == "searched"
@@ -100,4 +104,6 @@ def test_warm_start_resumes_without_earlier_search(here):
     finally:
         shutil.move(here / "gone", here / "results/learner")
     again = Results(here / "results/warm")
-    assert [t.config for t in again.trials.values()] == [t.config for t in whole.trials.values()]
+    assert [t.config for t in again.trials.values()] == [
+        t.config for t in whole.trials.values()
+    ]

@@ -41,7 +41,9 @@ def test_trial_files_are_in_trial_folder(searched, folder, monkeypatch):
         scheduler="none",
         num_samples=1,
     )
-    assert (results.folder / "trials/00000/files/losses.txt").read_text().count("\n") == 3
+    assert (results.folder / "trials/00000/files/losses.txt").read_text().count(
+        "\n"
+    ) == 3
 
 
 LIGHTNING = """
@@ -89,10 +91,14 @@ keras = types.SimpleNamespace(callbacks=types.SimpleNamespace(LambdaCallback=Lam
         ("Keras", KERAS_HERE, KERAS, "val_loss"),
     ],
 )
-def test_framework_callback_reports_each_epoch(framework, begins, ends, metric, tmp_path):
+def test_framework_callback_reports_each_epoch(
+    framework, begins, ends, metric, tmp_path
+):
     for package in re.findall("lightning|transformers", begins):
         pytest.importorskip(package)
-    [callback] = [block for block in PAGE.blocks("python") if block.startswith(f"# {framework}:")]
+    [callback] = [
+        block for block in PAGE.blocks("python") if block.startswith(f"# {framework}:")
+    ]
     source = f"import tuner\n{begins}\n{callback}\n{ends}"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = ["env", "-C", str(tmp_path), sys.executable, "-c", source]

@@ -23,7 +23,9 @@ class Travelling:
 
     def note(self, what):
         with (self.folder / "notes").open("a") as file:
-            file.write(f"{what} {ray.util.get_node_ip_address()} {self.rank} {self.epoch}\n")
+            file.write(
+                f"{what} {ray.util.get_node_ip_address()} {self.rank} {self.epoch}\n"
+            )
 
     def step(self):
         while self.epoch >= 2 and not (self.folder / "open").exists():

@@ -25,7 +25,9 @@ def keeps_its_weights(config):
     meet(config)
     same = os.getcwd() == str(trial_dir()) == tune.get_context().get_trial_dir()
     checkpoint = tune.Checkpoint.from_directory("ck")
-    tune.report({"loss": abs(config["lr"] - 1), "same": float(same)}, checkpoint=checkpoint)
+    tune.report(
+        {"loss": abs(config["lr"] - 1), "same": float(same)}, checkpoint=checkpoint
+    )
 
 
 class Reads:

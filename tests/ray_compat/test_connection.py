@@ -9,7 +9,12 @@ import pytest
 import ray
 from ray import _raylet
 from ray._private import node, parameter, ray_constants, services, utils, worker
-from ray._raylet import AuthenticationTokenLoader, Config, InnerGcsClient, wait_for_persisted_port
+from ray._raylet import (
+    AuthenticationTokenLoader,
+    Config,
+    InnerGcsClient,
+    wait_for_persisted_port,
+)
 from ray_sources import is_in_binaries, parameters
 
 from tuner import ray_compat
@@ -54,7 +59,9 @@ RAYLET = [
 def started(monkeypatch, command, process_type, workers):
     """The command with which a process is started."""
     calls = []
-    monkeypatch.setattr(services, "start_ray_process", lambda *args, **kw: calls.append((args, kw)))
+    monkeypatch.setattr(
+        services, "start_ray_process", lambda *args, **kw: calls.append((args, kw))
+    )
     with ray_compat.skip_services(1234, workers=workers):
         services.start_ray_process(command, process_type, fate_share=True)
     [((changed, same), options)] = calls
@@ -78,7 +85,8 @@ def test_fewer_services():
     flags = ("--session_dir=", "--node_id=", _AGENT, _PRESTARTED)
     assert all(flag in source for flag in flags)
     assert all(
-        f'"{name}"' in inspect.getsource(ray_constants) or name in inspect.getsource(node)
+        f'"{name}"' in inspect.getsource(ray_constants)
+        or name in inspect.getsource(node)
         for name in _AGENT_PORTS
     )
 
@@ -98,7 +106,8 @@ def test_no_prints(capsys):
     with ray_compat.drop_prints():
         worker.print_to_stdstream({}, ignore_prefix=False)
     assert parameters(worker.print_to_stdstream) == ["data", "ignore_prefix"]
-    assert inspect.getsource(worker).count("print_to_stdstream") == 3  # its definition, two calls
+    # Its definition, two calls
+    assert inspect.getsource(worker).count("print_to_stdstream") == 3
 
 
 def test_no_signal_handlers():
@@ -125,9 +134,16 @@ def test_has_node_here(monkeypatch):
     assert "timeout" in parameters(InnerGcsClient.get_all_node_info)
     states = GcsNodeInfo.GcsNodeState
     states_by_id = {b"\xaa": states.ALIVE, b"\xbb": states.ALIVE, b"\xdd": states.DEAD}
-    nodes = {node_id: GcsNodeInfo(state=state) for node_id, state in states_by_id.items()}
+    nodes = {
+        node_id: GcsNodeInfo(state=state) for node_id, state in states_by_id.items()
+    }
     head = SimpleNamespace(get_all_node_info=lambda timeout: nodes)
     monkeypatch.setattr(_raylet, "GcsClient", lambda address: head)
-    for here, is_up in (({"aa"}, True), ({"cc"}, False), ({"dd"}, False), (set(), False)):
+    for here, is_up in (
+        ({"aa"}, True),
+        ({"cc"}, False),
+        ({"dd"}, False),
+        (set(), False),
+    ):
         monkeypatch.setattr(services, "find_node_ids", lambda here=here: here)
         assert ray_compat.has_node_here("head:1", 1) is is_up

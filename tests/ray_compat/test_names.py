@@ -61,7 +61,9 @@ def test_settings():
     assert is_in_binaries(ray_compat.GIVE_UP.removeprefix("RAY_"))
     assert ray_compat.CLUSTERS in inspect.getsource(ray_constants)
     rooms = ("tune", "train", "data", "_common", "_private")
-    sources = [path.read_text() for room in rooms for path in (RAY / room).rglob("*.py")]
+    sources = [
+        path.read_text() for room in rooms for path in (RAY / room).rglob("*.py")
+    ]
     for name in ray_compat.SETTINGS:
         known = any(f'"{name}"' in source for source in sources)
         assert known or is_in_binaries(name.removeprefix("RAY_")), name
@@ -72,14 +74,17 @@ def test_settings_do_not_conflict_with_those_of_a_job(monkeypatch):
         monkeypatch.setenv(name, "0")  # so that it is as before afterwards
         monkeypatch.delenv(name)
     submitted = dict.fromkeys(ray_compat.FOR_WORKERS, "the submitter's")
-    for name, value in submitted.items():  # Ray sets in a job what was submitted with it
+    for name, value in submitted.items():
+        # Ray sets in a job what was submitted with it
         monkeypatch.setenv(name, value)
     ray_compat.prepare_environment()
     ours = {name: os.environ[name] for name in ray_compat.FOR_WORKERS}
     line = 'override=os.getenv("RAY_OVERRIDE_JOB_RUNTIME_ENV") == "1"'
     assert line in inspect.getsource(worker)
     override = os.getenv("RAY_OVERRIDE_JOB_RUNTIME_ENV") == "1"
-    merged = _merge_runtime_env({"env_vars": submitted}, {"env_vars": ours}, override=override)
+    merged = _merge_runtime_env(
+        {"env_vars": submitted}, {"env_vars": ours}, override=override
+    )
     assert merged["env_vars"] == submitted
 
 
@@ -94,12 +99,24 @@ def test_preempted_trial_is_not_recovered_by_tune(monkeypatch):
 
 
 # As a raylet starts a worker, and that a job
-SUPERVISED = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1], shell=True))"
-RAYLET = "import subprocess, sys; sys.exit(subprocess.call([*sys.argv[1:4], sys.argv[4]]))"
+SUPERVISED = (
+    "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1], shell=True))"
+)
+RAYLET = (
+    "import subprocess, sys; sys.exit(subprocess.call([*sys.argv[1:4], sys.argv[4]]))"
+)
 
 
 def as_a_job(entrypoint, *arguments):
-    command = [sys.executable, "-c", RAYLET, sys.executable, "-c", SUPERVISED, entrypoint]
+    command = [
+        sys.executable,
+        "-c",
+        RAYLET,
+        sys.executable,
+        "-c",
+        SUPERVISED,
+        entrypoint,
+    ]
     return subprocess.run([*command, *arguments], capture_output=True, text=True)
 
 
@@ -116,10 +133,15 @@ def test_replacing_restores_the_names_afterwards():
     first.a = 1
     first.b = 2
     second.a = 3
-    with ray_compat.replace_names(lambda: {first: {"a": 10, "b": 20}, second: {"a": 30}})():
+    with ray_compat.replace_names(
+        lambda: {first: {"a": 10, "b": 20}, second: {"a": 30}}
+    )():
         assert (first.a, first.b, second.a) == (10, 20, 30)
     assert (first.a, first.b, second.a) == (1, 2, 3)
-    with pytest.raises(ZeroDivisionError), ray_compat.replace_names(lambda: {first: {"a": 10}})():
+    with (
+        pytest.raises(ZeroDivisionError),
+        ray_compat.replace_names(lambda: {first: {"a": 10}})(),
+    ):
         1 / 0  # noqa: B018
     assert (first.a, first.b, second.a) == (1, 2, 3)
 

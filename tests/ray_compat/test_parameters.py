@@ -34,8 +34,12 @@ def read(holder):
     return holder({})
 
 
-@pytest.mark.parametrize("wrapped", [lambda made: made, partial], ids=["itself", "partial"])
-@pytest.mark.parametrize("kind", [lambda config, data: data, Holding], ids=["function", "class"])
+@pytest.mark.parametrize(
+    "wrapped", [lambda made: made, partial], ids=["itself", "partial"]
+)
+@pytest.mark.parametrize(
+    "kind", [lambda config, data: data, Holding], ids=["function", "class"]
+)
 def test_renew_parameters(in_ray, kind, wrapped, monkeypatch, tmp_path):
     monkeypatch.setattr(Holding, "_setup_logdir", lambda self: None)
     holder = tune.with_parameters(kind, data=[1, 2])

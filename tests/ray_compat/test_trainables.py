@@ -53,7 +53,9 @@ def test_next_report_returns_each_report_then_none(begin, function):
     assert running.next_report() is None
 
 
-@pytest.mark.parametrize("error", [KeyError("mine"), StopIteration("mine"), SystemExit("mine")])
+@pytest.mark.parametrize(
+    "error", [KeyError("mine"), StopIteration("mine"), SystemExit("mine")]
+)
 def test_next_report_raises_what_the_function_raises(begin, error):
     def failing(config):
         raise error
@@ -67,10 +69,15 @@ def test_session_answers_the_calls_of_tune(begin, tmp_path):
         context = tune.get_context()
         resumed = tune.get_checkpoint().path
         metrics = {"dir": context.get_trial_dir(), "resumed": resumed}
-        tune.report(metrics, checkpoint=tune.Checkpoint.from_directory(tmp_path / "new"))
+        tune.report(
+            metrics, checkpoint=tune.Checkpoint.from_directory(tmp_path / "new")
+        )
 
     report = begin(calling, checkpoint=tmp_path / "old").next_report()
-    assert report.metrics == {"dir": str(tmp_path / "files"), "resumed": str(tmp_path / "old")}
+    assert report.metrics == {
+        "dir": str(tmp_path / "files"),
+        "resumed": str(tmp_path / "old"),
+    }
     assert report.checkpoint.path == str(tmp_path / "new")
 
 

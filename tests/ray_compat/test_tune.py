@@ -33,7 +33,12 @@ def test_keep_workers(here):
         assert (tune_controller._ActorClassCache is not before[1]) == here
     assert [getattr(tune_controller, name) for name in names] == before
     source = inspect.getsource(tune_controller)
-    used = {"cache_object", "flush_cached_objects", "num_cached_objects", "has_cached_object"}
+    used = {
+        "cache_object",
+        "flush_cached_objects",
+        "num_cached_objects",
+        "has_cached_object",
+    }
     assert used <= set(re.findall(r"_actor_cache\.(\w+)", source))
     assert "_ActorClassCache()" in source
 
@@ -80,7 +85,9 @@ def test_forget_metrics():
 def test_limit_pending():
     source = inspect.getsource(tune_controller)
     assert "while len(self._pending_trials) < self._max_pending_trials:" in source
-    assert "self._actor_manager.num_pending_actors >= self._max_pending_trials" in source
+    assert (
+        "self._actor_manager.num_pending_actors >= self._max_pending_trials" in source
+    )
     controller = SimpleNamespace(_max_pending_trials=3)
     ray_compat.limit_pending(SimpleNamespace(_tune_controller=controller), 0)
     assert controller._max_pending_trials == 0

@@ -28,9 +28,13 @@ def test_deaths():
 @pytest.mark.parametrize("reason", ["WORKER_DIED", "OUT_OF_SCOPE"])
 def test_actor_of(monkeypatch, reason):
     context = ActorDiedErrorContext(reason=ActorDiedErrorContext.Reason.Value(reason))
-    actor = ActorTableData(death_cause=ActorDeathCause(actor_died_error_context=context))
+    actor = ActorTableData(
+        death_cause=ActorDeathCause(actor_died_error_context=context)
+    )
     actor.address.node_id = b"\xaa"
-    accessor = SimpleNamespace(get_actor_info=lambda actor_id: actor.SerializeToString())
+    accessor = SimpleNamespace(
+        get_actor_info=lambda actor_id: actor.SerializeToString()
+    )
     monkeypatch.setattr(GlobalState, "_connect_and_get_accessor", lambda self: accessor)
     error = RayActorError("ff" * 16, "gone")
     assert ray_compat.describe_actor_death(error) == ("aa", reason == "WORKER_DIED")
@@ -50,7 +54,9 @@ def test_has_ended(monkeypatch):
     assert hasattr(Actor.__ray_metadata__.modified_class, "__ray_ready__")
     actor = SimpleNamespace(__ray_ready__=SimpleNamespace(remote=lambda: "called"))
     for ready in ([], ["called"]):
-        monkeypatch.setattr(ray, "wait", lambda calls, timeout, ready=ready: (ready, calls))
+        monkeypatch.setattr(
+            ray, "wait", lambda calls, timeout, ready=ready: (ready, calls)
+        )
         assert ray_compat.has_ended(actor, 3) == bool(ready)
 
 
@@ -60,7 +66,9 @@ def test_watched_workers():
         assert issubclass(tune_controller.RayActorManager, before)
         assert tune_controller.RayActorManager is not before
     assert tune_controller.RayActorManager is before
-    assert "self._actor_manager = RayActorManager(" in inspect.getsource(tune_controller)
+    assert "self._actor_manager = RayActorManager(" in inspect.getsource(
+        tune_controller
+    )
     source = inspect.getsource(RayActorManager)
     for name in ("next", "schedule_actor_task", "_try_start_actors"):
         assert f"    def {name}(" in source
@@ -76,7 +84,9 @@ class Driver:
         self.now = 1000.0
         self.killed = []
         self.answered = []
-        monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(
+            workers, "time", SimpleNamespace(monotonic=lambda: self.now)
+        )
         monkeypatch.setattr(ray, "kill", self.killed.append)
         monkeypatch.setattr(ray, "wait", self.wait)
         self.watch = WorkerWatch(limit_s)
@@ -87,7 +97,10 @@ class Driver:
         self.manager._looked = self.now
         self.worker = SimpleNamespace(_actor_id=b"\xaa")
         self.tracked = "tracked"
-        self.manager._live_actors_to_ray_actors_resources[self.tracked] = (self.worker, None)
+        self.manager._live_actors_to_ray_actors_resources[self.tracked] = (
+            self.worker,
+            None,
+        )
 
     def wait(self, futures, timeout, num_returns=1):
         done = [future for future in futures if future in self.answered][:num_returns]
@@ -121,8 +134,12 @@ def test_watched_workers_end_a_silent_worker_once(driver):
 
 
 def test_watched_workers_note_each_call(driver, monkeypatch):
-    monkeypatch.setattr(RayActorManager, "_try_start_actors", lambda self, max_actors: 1)
-    monkeypatch.setattr(RayActorManager, "schedule_actor_task", lambda *args, **kwargs: None)
+    monkeypatch.setattr(
+        RayActorManager, "_try_start_actors", lambda self, max_actors: 1
+    )
+    monkeypatch.setattr(
+        RayActorManager, "schedule_actor_task", lambda *args, **kwargs: None
+    )
     driver.manager._try_start_actors()
     assert driver.watch.calls == {"aa": Call(ray_compat.START, 1000.0)}
     driver.now += 5

@@ -24,10 +24,16 @@ def test_categories_stand_at_their_indices():
 
 @given(
     values=st.lists(
-        st.none() | st.booleans() | st.integers() | st.floats(-1e300, 1e300) | st.text(max_size=2),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(-1e300, 1e300)
+        | st.text(max_size=2),
         min_size=1,
     ),
-    domain=st.sampled_from([None, "loguniform(0.1, 1)", "lograndint(1, 9)", "choice([1, 'a'])"]),
+    domain=st.sampled_from(
+        [None, "loguniform(0.1, 1)", "lograndint(1, 9)", "choice([1, 'a'])"]
+    ),
 )
 def test_axes_and_distributions_of_any_configs_hold_their_values(values, domain):
     domains = {} if domain is None else {"x": parse_domain(domain)}

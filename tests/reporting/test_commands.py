@@ -16,7 +16,9 @@ from tuner.reporting.commands import format_experiment_name, format_resume_comma
         ("elsewhere/digits", "elsewhere/digits"),
     ],
 )
-def test_experiment_outside_of_the_storage_is_named_by_its_path(tmp_path, monkeypatch, path, name):
+def test_experiment_outside_of_the_storage_is_named_by_its_path(
+    tmp_path, monkeypatch, path, name
+):
     monkeypatch.setenv("TUNER_STORAGE", "results")
     monkeypatch.chdir(tmp_path)
     assert format_experiment_name(Path(path)) == name
@@ -27,10 +29,17 @@ def test_experiment_outside_of_the_storage_is_named_by_its_path(tmp_path, monkey
     [
         ("my:Net", "tuner resume elsewhere/digits --time-budget 60s"),
         ("elsewhere", "tuner.AskTell('elsewhere/digits', time_budget_s=63)"),
-        ("__main__:f (by value)", "tuner.resume_experiment('elsewhere/digits', trainable=f)"),
+        (
+            "__main__:f (by value)",
+            "tuner.resume_experiment('elsewhere/digits', trainable=f)",
+        ),
     ],
 )
-def test_resume_command_depends_on_the_trainable(tmp_path, monkeypatch, trainable, command):
+def test_resume_command_depends_on_the_trainable(
+    tmp_path, monkeypatch, trainable, command
+):
     monkeypatch.chdir(tmp_path)
     folder = Path("elsewhere/digits")
-    assert format_resume_command(folder, trainable, searched_s=2.5, more_s=60) == command
+    assert (
+        format_resume_command(folder, trainable, searched_s=2.5, more_s=60) == command
+    )

@@ -23,5 +23,9 @@ def test_verdict_without_paired_seeds_is_open(snapshot, tmp_path):
     single = search(tmp_path / "r", 12, seed=0)
     for seed in (0, 1):
         snapshot(
-            "\n".join(format_verdict(Comparison([single, hyperopt(tmp_path / f"h{seed}", seed)])))
+            "\n".join(
+                format_verdict(
+                    Comparison([single, hyperopt(tmp_path / f"h{seed}", seed)])
+                )
+            )
         )

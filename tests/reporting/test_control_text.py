@@ -5,7 +5,11 @@ from datetime import datetime
 import pytest
 
 from tuner.experiment.steered import Answer
-from tuner.reporting.control_text import format_changes, format_control, format_dated_request
+from tuner.reporting.control_text import (
+    format_changes,
+    format_control,
+    format_dated_request,
+)
 
 CONTROLS = (
     {"verb": "stop-trial", "trial_id": "00003"},
@@ -29,7 +33,9 @@ def test_change_lines_have_time_and_epochs(snapshot):
     assert format_changes([]) == []
 
 
-@pytest.mark.parametrize("answer", [{}, {"time": 0}, {"time": 0, "refused": "it has\x1b ended"}])
+@pytest.mark.parametrize(
+    "answer", [{}, {"time": 0}, {"time": 0, "refused": "it has\x1b ended"}]
+)
 def test_request_line_says_what_came_of_it(snapshot, answer):
     shown = format_dated_request({"control": {"verb": "pause"}, "by": "ann", **answer})
     snapshot(shown, varying={r"\d{4}-\d\d-\d\d \d\d:\d\d": "WHEN"})

@@ -32,14 +32,18 @@ def machine(monkeypatch):
     """A machine with room enough and no GPU; its free disk and memory can be changed."""
     room = SimpleNamespace(free=100 * GIB, memory=100 * GIB)
     monkeypatch.setattr(psutil, "disk_usage", lambda folder: room)
-    monkeypatch.setattr(memory_monitor, "measure_memory", lambda: (room.memory, 200 * GIB))
+    monkeypatch.setattr(
+        memory_monitor, "measure_memory", lambda: (room.memory, 200 * GIB)
+    )
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv(access.AUTH_MODE, raising=False)
     return room
 
 
 def finding(storage, topic, name):
-    [match] = [f for f in check_setup(str(storage)) if (f.topic, f.name) == (topic, name)]
+    [match] = [
+        f for f in check_setup(str(storage)) if (f.topic, f.name) == (topic, name)
+    ]
     return match
 
 
@@ -48,7 +52,9 @@ def test_examine_good_machine_has_no_fault(tmp_path):
     assert {finding.level for finding in findings} == {"ok"}
     names = {(finding.topic, finding.name) for finding in findings}
     assert {("versions", n) for n in ("Python", "tuner", "torch", "ray")} <= names
-    assert {("machine", n) for n in ("CPUs", "GPUs", "memory", "temporary files")} <= names
+    assert {
+        ("machine", n) for n in ("CPUs", "GPUs", "memory", "temporary files")
+    } <= names
     assert list(tmp_path.iterdir()) == []
 
 
@@ -88,14 +94,18 @@ def checked(tmp_path):
             else Reply(NODES[0], Examined(**good | change))
         )
         replies = [first, Reply(NODES[1], Examined(**good))]
-        return list(check_nodes(NODES, tmp_path, here=versions, run=lambda *arguments: replies))
+        return list(
+            check_nodes(NODES, tmp_path, here=versions, run=lambda *arguments: replies)
+        )
 
     return check
 
 
 def test_check_nodes_good_node_is_one_line(checked):
     findings = checked({})
-    assert [(f.name, f.level) for f in findings] == [(node.address, "ok") for node in NODES]
+    assert [(f.name, f.level) for f in findings] == [
+        (node.address, "ok") for node in NODES
+    ]
     assert findings[0].found == "shares the storage; GPU 0: A10, 24564 MiB, driver 550"
 
 

@@ -9,8 +9,15 @@ COUNTS = {"completed": 3, "stopped": 8, "failed": 1, "running": 0, "interrupted"
 
 
 def listed(name, **changes):
-    fields = {"status": "completed", "counts": COUNTS, "metric": "val_loss", "best": 0.03125}
-    return Listed(name, Path("results") / name, **{**fields, "started": 1.7e9, **changes})
+    fields = {
+        "status": "completed",
+        "counts": COUNTS,
+        "metric": "val_loss",
+        "best": 0.03125,
+    }
+    return Listed(
+        name, Path("results") / name, **{**fields, "started": 1.7e9, **changes}
+    )
 
 
 def test_experiments_table_removes_control_characters():

@@ -24,19 +24,32 @@ def storage(tmp_path, monkeypatch):
 
 
 def metrics(accuracy):
-    return {"val_loss": 1 - accuracy, "val_accuracy": accuracy, "train_loss": 0.1, "lr": 0.2}
+    return {
+        "val_loss": 1 - accuracy,
+        "val_accuracy": accuracy,
+        "train_loss": 0.1,
+        "lr": 0.2,
+    }
 
 
 @pytest.mark.parametrize(("best", "is_better"), [(0.91, False), (0.99, True)])
 def test_best_trial_is_compared_with_the_default_config(storage, best, is_better):
     space = {"lr": "loguniform(0.0001, 1)"}
-    search = {"strategy": "hyperopt", "space": space, "points_to_evaluate": [{"lr": 0.1}]}
-    writer = write_with_baseline(storage / "digits", images=200, baseline=0.1, search=search)
+    search = {
+        "strategy": "hyperopt",
+        "space": space,
+        "points_to_evaluate": [{"lr": 0.1}],
+    }
+    writer = write_with_baseline(
+        storage / "digits", images=200, baseline=0.1, search=search
+    )
     writer.trial(0, [metrics(0.9), metrics(0.5)], config={"lr": 0.1}, origin="initial")
     writer.trial(1, [metrics(best)], config={"lr": 0.2})
     writer.end()
     results = writer.results
-    sentence = f"val_accuracy {best} is no better than the default config (trial 00000, 0.9)"
+    sentence = (
+        f"val_accuracy {best} is no better than the default config (trial 00000, 0.9)"
+    )
     texts = (format_summary(results), format_best(results), repr(advise(results)))
     assert [sentence in " ".join(text.split()) for text in texts] == [not is_better] * 3
     assert results.show()["validation"].get("default") == (None if is_better else 0.9)
@@ -44,7 +57,9 @@ def test_best_trial_is_compared_with_the_default_config(storage, best, is_better
     assert results.compute_accuracy(default).default is None
 
 
-def test_summary_says_why_a_trial_with_a_better_epoch_is_not_the_best(snapshot, storage):
+def test_summary_says_why_a_trial_with_a_better_epoch_is_not_the_best(
+    snapshot, storage
+):
     objective = {"metric": "val_accuracy", "mode": "max", "choose": "estimate"}
     make_folder(storage / "digits", objective=objective)
     writer = Writer("results/digits")
@@ -101,7 +116,9 @@ def test_summary_of_uneven_classes_has_the_macro_recall(snapshot, storage):
 
 def test_summary_warns_of_accuracy_that_does_not_beat_the_baseline(snapshot, storage):
     writer = write_with_baseline(storage / "digits", images=60, baseline=0.5)
-    writer.trial(3, [metrics(0.55)], config={"model_args": {"width": 16, "dropout": 1 / 3}})
+    writer.trial(
+        3, [metrics(0.55)], config={"model_args": {"width": 16, "dropout": 1 / 3}}
+    )
     writer.end()
     results = writer.results
     snapshot(format_summary(results))
@@ -120,15 +137,24 @@ def test_summary_out_of_time_has_resume_command(snapshot, storage):
     writer = Writer(make_folder(storage / "digits", time_budget_s=90.0))
     writer.trial(0, [0.5])
     writer.trial(1, [0.5], end="interrupted")
-    writer.add("experiment_ended", status="completed", reason="time_budget", never_started=7)
+    writer.add(
+        "experiment_ended", status="completed", reason="time_budget", never_started=7
+    )
     results = writer.results
     snapshot(format_summary(results))
-    assert (results.show()["status"], results.show()["ended_by"]) == ("completed", "time_budget")
+    assert (results.show()["status"], results.show()["ended_by"]) == (
+        "completed",
+        "time_budget",
+    )
     assert "out of time" in format_experiments(list_experiments(storage))
 
 
-@pytest.mark.parametrize(("trials", "per_hour"), [(19, None), (20, 0.25 * log1p(3600 / 40))])
-def test_expected_gain_of_another_hour_is_shown_everywhere(snapshot, storage, trials, per_hour):
+@pytest.mark.parametrize(
+    ("trials", "per_hour"), [(19, None), (20, 0.25 * log1p(3600 / 40))]
+)
+def test_expected_gain_of_another_hour_is_shown_everywhere(
+    snapshot, storage, trials, per_hour
+):
     writer = Writer(make_folder(storage / "digits", stop={"utility": 0.01}))
     for number in range(trials):
         writer.trial(number, [0.6 - number / 10])
@@ -136,7 +162,9 @@ def test_expected_gain_of_another_hour_is_shown_everywhere(snapshot, storage, tr
     results = writer.results
     snapshot("\n".join(format_summary(results).splitlines()[:3]))
     snapshot(format_status(results, now=0.0))
-    snapshot.compare_value([tile for tile in Report(results).tiles if tile[0] == "expected gain"])
+    snapshot.compare_value(
+        [tile for tile in Report(results).tiles if tile[0] == "expected gain"]
+    )
     shown = results.show()["expected_gain"]
     assert shown == {"per_hour": per_hour and pytest.approx(per_hour), "utility": 0.01}
 
@@ -146,9 +174,13 @@ def test_summary_of_search_elsewhere_prints_a_call(storage):
     make_folder(storage / "far", **spec)
     writer = Writer("results/far")
     writer.trial(1, [metrics(0.5)])
-    writer.add("experiment_ended", status="completed", reason="time_budget", never_started=3)
+    writer.add(
+        "experiment_ended", status="completed", reason="time_budget", never_started=3
+    )
     writer.kill()
-    [go_on] = [line for line in format_summary(writer.results).splitlines() if "Go on" in line]
+    [go_on] = [
+        line for line in format_summary(writer.results).splitlines() if "Go on" in line
+    ]
     command = go_on.removeprefix("Go on        ")
     assert command == "tuner.AskTell('results/far', time_budget_s=94)"
     with eval(command, {"tuner": tuner}, {}) as search:

@@ -19,7 +19,15 @@ from tuner.reporting.html import (
 )
 from tuner.reporting.report import Report
 
-SECTIONS = ["best", "advice", "hyperparameters", "stopping", "failures", "confirmed", "provenance"]
+SECTIONS = [
+    "best",
+    "advice",
+    "hyperparameters",
+    "stopping",
+    "failures",
+    "confirmed",
+    "provenance",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +63,11 @@ def test_report_page_has_every_figure(snapshot, tmp_path, trials):
     drawn = re.findall(r'data-figure="([^"]+)"', page)
     snapshot("\n".join(drawn))
     assert len(re.findall('<script type="application/json">', page)) == len(drawn)
-    for text in ("The leaders were not retrained.", "out of memory", "loguniform(0.001, 1)"):
+    for text in (
+        "The leaders were not retrained.",
+        "out of memory",
+        "loguniform(0.001, 1)",
+    ):
         assert text in page
 
 
@@ -77,7 +89,9 @@ def test_report_page_has_figures_of_packages(install, tmp_path):
     section = page.partition('<section id="plugins">')[2].partition("</section>")[0]
     assert "<h3>map of tuner-lab 1.0</h3>" in section
     assert "Of x." in section
-    plot = json.loads(re.search(r'<script type="application/json">(.*)</script>', section)[1])
+    plot = json.loads(
+        re.search(r'<script type="application/json">(.*)</script>', section)[1]
+    )
     assert plot["data"][0]["y"] == [1.0, None]
     assert plot["layout"]["height"]
     assert '<a href="#plugins">' in page
@@ -87,20 +101,31 @@ def test_figure_of_two_packages_is_not_drawn(install, tmp_path):
     for package in ("tuner-lab", "other"):
         install(package, MAP, figures=("map", "draw_map"))
     page = render_report_page(Report(search(tmp_path / "x", 6)))
-    assert "It cannot be drawn: UsageError: figure map of other 1.0 and tuner-lab 1.0 is" in page
+    assert (
+        "It cannot be drawn: UsageError: figure map of other 1.0 and tuner-lab 1.0 is"
+        in page
+    )
 
 
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("import nothing_of_that_name", "No module named &#39;nothing_of_that_name&#39;"),
+        (
+            "import nothing_of_that_name",
+            "No module named &#39;nothing_of_that_name&#39;",
+        ),
         ("def draw_map(): ...", "takes 0 positional arguments but 1 was given"),
         ("def draw_map(results): return 5", "TypeError"),
-        ("def draw_map(results): return '', {'data': [{'type': 'nonsense'}]}", "ValueError"),
+        (
+            "def draw_map(results): return '', {'data': [{'type': 'nonsense'}]}",
+            "ValueError",
+        ),
         ("def draw_map(results): raise OSError('no map')", "no map"),
     ],
 )
-def test_broken_figure_of_a_package_loses_no_report(install, tmp_path, caplog, code, reason):
+def test_broken_figure_of_a_package_loses_no_report(
+    install, tmp_path, caplog, code, reason
+):
     install("tuner-lab", code, figures=("map", "draw_map"))
     page = render_report_page(Report(search(tmp_path / "x", 6)))
     section = page.partition('<section id="plugins">')[2].partition("</section>")[0]
@@ -117,20 +142,28 @@ def test_report_page_has_the_recall_of_each_class(snapshot, tmp_path, images, sh
     report = Report(search(tmp_path / "x", 5))
     matrix = [[images * 3 // 4, images // 4], [0, 4]]
     report.test = {"confusion": {"classes": ["cat", "<b>"], "matrix": matrix}}
-    cells = re.findall(r"<td>([^<]*)</td>", get_section(render_report_page(report), "best"))
+    cells = re.findall(
+        r"<td>([^<]*)</td>", get_section(render_report_page(report), "best")
+    )
     snapshot("\n".join(cells[-10:]))
-    recalls = [value for label, value, _ in report.tiles if label.startswith("macro recall")]
+    recalls = [
+        value for label, value, _ in report.tiles if label.startswith("macro recall")
+    ]
     assert recalls == shown
 
 
 def test_page_shows_baseline_and_warns_if_unbeaten(tmp_path):
     folder = search(tmp_path / "x", 12).folder
-    change_document(folder / "experiment.json", validation={"images": 9, "baseline": 0.5})
+    change_document(
+        folder / "experiment.json", validation={"images": 9, "baseline": 0.5}
+    )
     report = Report(Results(folder))
     assert next(report.tiles)[2].endswith("; baseline 0.5")
     assert "does not beat the baseline beyond chance" in render_report_page(report)
     assert report.as_dict()["validation"]["baseline"] == 0.5
-    change_document(folder / "experiment.json", validation={"images": 900, "baseline": 0.1})
+    change_document(
+        folder / "experiment.json", validation={"images": 900, "baseline": 0.1}
+    )
     assert "does not beat" not in render_report_page(Report(Results(folder)))
 
 
@@ -188,9 +221,21 @@ def test_render_makes_one_file_without_requests(monkeypatch):
 
 def test_report_page_escapes_controls(snapshot, writer):
     writer.trial(0, [0.5])
-    writer.add("control", id="1", control={"verb": "num-samples", "num_samples": 9}, by="<b>ada")
-    writer.add("control", id="2", control={"verb": "try", "config": {"<i>": 1}}, refused="no <u>")
+    writer.add(
+        "control",
+        id="1",
+        control={"verb": "num-samples", "num_samples": 9},
+        by="<b>ada",
+    )
+    writer.add(
+        "control",
+        id="2",
+        control={"verb": "try", "config": {"<i>": 1}},
+        refused="no <u>",
+    )
     writer.end()
     page = render_report_page(Report(writer.results))
-    snapshot(get_section(page, "controls"), varying={r"\d{4}-\d\d-\d\d \d\d:\d\d": "TIME"})
+    snapshot(
+        get_section(page, "controls"), varying={r"\d{4}-\d\d-\d\d \d\d:\d\d": "TIME"}
+    )
     assert "num_samples: 9" in get_section(page, "provenance")

@@ -32,11 +32,16 @@ def draw_trials(count):
     configs = []
     losses = []
     for _ in range(count):
-        config = {name: domain.compute_value(chance.random()) for name, domain in DOMAINS.items()}
+        config = {
+            name: domain.compute_value(chance.random())
+            for name, domain in DOMAINS.items()
+        }
         if chance.random() < 0.3:
             del config["momentum"]
         configs.append(config)
-        losses.append(abs(log10(config["lr"]) + 2) + 0.1 * config["layers"] + chance.random() / 10)
+        losses.append(
+            abs(log10(config["lr"]) + 2) + 0.1 * config["layers"] + chance.random() / 10
+        )
     return configs, losses
 
 

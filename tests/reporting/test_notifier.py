@@ -32,11 +32,18 @@ class Searched:
 
     def __init__(self, tmp_path, *notify, best_every_s=0.0, **timing):
         search = {"space": {"lr": "uniform(0, 1)"}}
-        fields = {"name": "digits", "storage": str(tmp_path), "search": search, "num_samples": 4}
+        fields = {
+            "name": "digits",
+            "storage": str(tmp_path),
+            "search": search,
+            "num_samples": 4,
+        }
         self.spec = build_spec({**fields, "notify": list(notify)})
         self.history = History(self.spec.objective)
         self.now = 1000.0
-        self.notifier = Notifier(self.spec, self.history, best_every_s=best_every_s, **timing)
+        self.notifier = Notifier(
+            self.spec, self.history, best_every_s=best_every_s, **timing
+        )
         self.event(EXPERIMENT_STARTED, resumed=False)
 
     def event(self, event, **fields):
@@ -109,7 +116,8 @@ def test_notifier_retries_without_blocking_the_search(server, tmp_path):
     server.held.clear()
     search = Searched(tmp_path, server.url, pauses_s=(0.0, 0.0))
     search.start("00000")
-    search.end("00000", "failed", error=ERROR)  # returns although the server does not answer
+    # Returns although the server does not answer
+    search.end("00000", "failed", error=ERROR)
     server.held.set()
     assert [server.message()["event"] for _ in range(3)] == [FAILURE] * 3
     search.notifier.close()
@@ -171,7 +179,9 @@ def test_notifier_of_a_package_gets_url_and_message(install, monkeypatch):
     for target in ("pager://${NUMBER}", "${URL}"):
         deliver(target)
     numbers = ["pager://5550100", "pager://5550199"]
-    assert sys.modules["tuner_lab"].pages == [(number, MESSAGE["text"]) for number in numbers]
+    assert sys.modules["tuner_lab"].pages == [
+        (number, MESSAGE["text"]) for number in numbers
+    ]
 
 
 def test_notifier_that_refuses_its_url_is_named_without_secrets(install, snapshot):
@@ -184,10 +194,15 @@ def test_notifier_that_refuses_its_url_is_named_without_secrets(install, snapsho
 
 
 def test_apprise_target_gets_title_and_text(snapshot, server):
-    pytest.importorskip("apprise", reason="no test of apprise: pip install 'tuner[notify]'")
+    pytest.importorskip(
+        "apprise", reason="no test of apprise: pip install 'tuner[notify]'"
+    )
     deliver(server.url.replace("http://", "json://"))
     message = server.message()
-    assert (message["title"], message["message"]) == ("tuner digits", "digits: completed")
+    assert (message["title"], message["message"]) == (
+        "tuner digits",
+        "digits: completed",
+    )
     with snapshot.raises(UsageError):
         build_deliveries(("nonsense://x",))
 

@@ -15,7 +15,12 @@ def test_study_of_search_has_states_values_and_times(snapshot, tmp_path):
     assert (study.study_name, study.direction.name) == ("x", "MAXIMIZE")
     done, stopped, *_, failed, _ = study.trials
     for trial in (done, stopped, failed):
-        fields = (trial.value, trial.params, trial.intermediate_values, trial.user_attrs)
+        fields = (
+            trial.value,
+            trial.params,
+            trial.intermediate_values,
+            trial.user_attrs,
+        )
         snapshot.compare_value((trial.state.name, *fields, trial.distributions))
     assert done.datetime_start.timestamp() == START + 2
     assert done.duration.total_seconds() == 11
@@ -60,9 +65,9 @@ def test_write_study_twice_is_refused(snapshot, tmp_path):
     here = build_study(results).trials
     assert [t.state for t in there] == [t.state for t in here]
     assert there[0].state == TrialState.COMPLETE
-    assert [(t.value, t.params, t.user_attrs, t.intermediate_values) for t in there] == [
-        (t.value, t.params, t.user_attrs, t.intermediate_values) for t in here
-    ]
+    assert [
+        (t.value, t.params, t.user_attrs, t.intermediate_values) for t in there
+    ] == [(t.value, t.params, t.user_attrs, t.intermediate_values) for t in here]
     assert kept.user_attrs == {"metric": "val_accuracy"}
     with snapshot.raises(UsageError):
         write_study(build_study(results), url)

@@ -16,14 +16,18 @@ def write(path, side=300):
     return {**ENTRY, "file": str(path)}
 
 
-@pytest.mark.parametrize("record", [None, {}, {"mistakes": 3}, {"mistakes": [3, {"file": 1}]}])
+@pytest.mark.parametrize(
+    "record", [None, {}, {"mistakes": 3}, {"mistakes": [3, {"file": 1}]}]
+)
 def test_pictures_in_leaves_out_what_has_another_shape(record):
     assert parse_pictures(record, "mistakes", "predicted") == []
 
 
 def test_with_thumbnails_shrinks_the_files_that_are_here(tmp_path):
     (tmp_path / "text.jpg").write_text("no image")
-    entries = [{**ENTRY, "file": str(tmp_path / name)} for name in ("gone.jpg", "text.jpg")]
+    entries = [
+        {**ENTRY, "file": str(tmp_path / name)} for name in ("gone.jpg", "text.jpg")
+    ]
     entries.insert(0, write(tmp_path / "a.jpg"))
     pictures = parse_pictures({"mistakes": entries}, "mistakes", "predicted")
     shown, *others = add_thumbnails(pictures)

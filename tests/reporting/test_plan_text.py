@@ -27,7 +27,9 @@ def plan_of_changed(*, here=False, **changes):
 CHANGES = {
     "default search": {},
     "random search": {"search": {"strategy": "random", **SPEC["search"]}},
-    "several objectives": {"objectives": [{"metric": "val_accuracy"}, {"metric": "latency_ms"}]},
+    "several objectives": {
+        "objectives": [{"metric": "val_accuracy"}, {"metric": "latency_ms"}]
+    },
     "shares": {"resources": {"cpus": 0.5, "gpus": 0.25}},
     "workers": {"resources": {"cpus": 2, "gpus": 1, "workers": 2}},
     "stages": {"resources": {"split": 3}},
@@ -42,19 +44,33 @@ def test_plan_text_of_a_spec(snapshot, changes):
 
 def test_plan_text_has_the_trials_that_fit(snapshot, monkeypatch):
     monkeypatch.setattr(Machine, "detect", lambda: Machine(cpus=8, gpus=2))
-    for resources, most in (({"cpus": 2}, None), ({"cpus": 4, "gpus": 2}, None), ({}, 3)):
+    for resources, most in (
+        ({"cpus": 2}, None),
+        ({"cpus": 4, "gpus": 2}, None),
+        ({}, 3),
+    ):
         snapshot(plan_of_changed(here=True, resources=resources, max_concurrent=most))
 
 
 def test_plan_text_lists_nodes(snapshot):
     nodes = [{"address": "10.0.0.1", "cpus": 4.0, "gpus": 0.0, "trials": 1}]
     spec = build_spec(SPEC | {"resources": {"workers": 3}})
-    plan = {**describe_plan(spec, here=False), "at_once": 2, "nodes": nodes, "across_nodes": 1}
+    plan = {
+        **describe_plan(spec, here=False),
+        "at_once": 2,
+        "nodes": nodes,
+        "across_nodes": 1,
+    }
     snapshot(format_plan(spec, plan, "mine.yaml"))
 
 
 def test_plan_text_lists_layers(snapshot):
-    stage = {"name": "a\x1bside", "kind": "Conv2d", "output": (16, 8, 8), "parameters": 1234}
+    stage = {
+        "name": "a\x1bside",
+        "kind": "Conv2d",
+        "output": (16, 8, 8),
+        "parameters": 1234,
+    }
     network = {
         "model": "my_net:MyNet",
         "settings": {"model_args": {"width": 16}},
@@ -64,7 +80,11 @@ def test_plan_text_lists_layers(snapshot):
         "unused": ["conv.bias"],
     }
     spec = build_spec({"search": {"space": {"lr": 1}}, "num_samples": 1})
-    snapshot(format_plan(spec, {**describe_plan(spec, here=False), "networks": [network]}, "here"))
+    snapshot(
+        format_plan(
+            spec, {**describe_plan(spec, here=False), "networks": [network]}, "here"
+        )
+    )
 
 
 def test_plan_text_ends_with_the_spec():

@@ -25,7 +25,9 @@ PAGE = Path(__file__).parents[2] / "docs/spec.md"
 
 
 def test_docs_page_is_the_reference():
-    assert PAGE.read_text() == f"{render_reference()}\n", "write it anew: make reference"
+    assert PAGE.read_text() == f"{render_reference()}\n", (
+        "write it anew: make reference"
+    )
 
 
 def test_reference_has_every_key():
@@ -41,11 +43,19 @@ def test_reference_has_every_key():
         for model in SCHEDULERS.load_shipped_settings().values()
         for n in model.model_fields
     ]
-    keys += [f"{section}.{n}" for section, model in SECTIONS.items() for n in model.model_fields]
+    keys += [
+        f"{section}.{n}"
+        for section, model in SECTIONS.items()
+        for n in model.model_fields
+    ]
     apart = {"training", "search", "scheduler", *SECTIONS}
     keys += [name for name in ExperimentSpec.model_fields if name not in apart]
     assert not [key for key in keys if f"\n- `{key}` (" not in text]
-    for names, form in ((CALLS, "\n- `{}("), (MODELS, "\n- `{}`: "), (DATASETS, "\n- `{}`: ")):
+    for names, form in (
+        (CALLS, "\n- `{}("),
+        (MODELS, "\n- `{}`: "),
+        (DATASETS, "\n- `{}`: "),
+    ):
         assert not [name for name in names if form.format(name) not in text]
 
 
@@ -56,7 +66,12 @@ def test_part_is_a_section_or_the_items_of_a_key(snapshot):
     assert "max_t" not in find_section("objective")
     startup = find_section("search.startup").split("\n\n")
     strategies = [text.partition("\n")[0] for text in startup]
-    assert strategies == ["search.bayesopt", "search.bohb", "search.hyperopt", "search.mixed"]
+    assert strategies == [
+        "search.bayesopt",
+        "search.bohb",
+        "search.hyperopt",
+        "search.mixed",
+    ]
     assert find_section("max_t").startswith(
         "scheduler: every scheduler\n- `scheduler.max_t` (a whole number from 1 on; default `10`): "
     )
@@ -65,7 +80,9 @@ def test_part_is_a_section_or_the_items_of_a_key(snapshot):
         find_section("sceduler")
 
 
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", render_reference(), flags=re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(
+    r"^```(\w+)\n(.*?)^```$", render_reference(), flags=re.MULTILINE | re.DOTALL
+)
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +102,9 @@ def test_commands_of_reference_work():
     lines = "".join(text for kind, text in BLOCKS if kind == "console").splitlines()
     assert len(lines) == 6
     for line in lines:
-        words = shlex.split(line.removeprefix("$ tuner ").partition(" > ")[0], comments=True)
+        words = shlex.split(
+            line.removeprefix("$ tuner ").partition(" > ")[0], comments=True
+        )
         done = call(*words)
         assert not done.exception, f"{line}\n{done.output}"
         assert done.stdout

@@ -24,17 +24,30 @@ from tuner.reporting.tensorboard import (
 from tuner.spec.experiment import build_spec
 from tuner.spec.space.parsing import parse_space
 
-METRICS = {"train_loss": 1.5, "val_loss": 1.25, "val_accuracy": 0.5, "lr": 0.125, "epoch_s": 2.0}
+METRICS = {
+    "train_loss": 1.5,
+    "val_loss": 1.25,
+    "val_accuracy": 0.5,
+    "lr": 0.125,
+    "epoch_s": 2.0,
+}
 
 
 def result(number, epoch, **metrics):
-    report = {"event": "result", "trial_id": f"{number:05}", "epoch": epoch, "metrics": metrics}
+    report = {
+        "event": "result",
+        "trial_id": f"{number:05}",
+        "epoch": epoch,
+        "metrics": metrics,
+    }
     return report | {"time": START + epoch}
 
 
 def points(folder, number, tag):
     """(step, value) of every point of a tag as TensorBoard reads them."""
-    run = EventAccumulator(str(find_logdir(folder) / f"{number:05}"), size_guidance={"scalars": 0})
+    run = EventAccumulator(
+        str(find_logdir(folder) / f"{number:05}"), size_guidance={"scalars": 0}
+    )
     run.Reload()
     return [(point.step, point.value) for point in run.Scalars(tag)]
 
@@ -78,8 +91,12 @@ def hparams(folder, number):
     run = EventAccumulator(str(find_logdir(folder) / f"{number:05}")).Reload()
     contents = run.PluginTagToContent(metadata.PLUGIN_NAME)
     return (
-        metadata.parse_session_start_info_plugin_data(contents[metadata.SESSION_START_INFO_TAG]),
-        metadata.parse_session_end_info_plugin_data(contents[metadata.SESSION_END_INFO_TAG]),
+        metadata.parse_session_start_info_plugin_data(
+            contents[metadata.SESSION_START_INFO_TAG]
+        ),
+        metadata.parse_session_end_info_plugin_data(
+            contents[metadata.SESSION_END_INFO_TAG]
+        ),
     )
 
 
@@ -102,7 +119,10 @@ def test_writer_groups_tags_by_trial(folder):
     runs.Reload()
     assert sorted(runs.Runs()) == ["00001", "00002"]
     tags = " ".join(sorted(runs.Runs()["00001"]["scalars"]))
-    assert tags == "best/val_accuracy system/epoch_s train/loss train/lr val/accuracy val/loss"
+    assert (
+        tags
+        == "best/val_accuracy system/epoch_s train/loss train/lr val/accuracy val/loss"
+    )
 
 
 def test_writer_resume_repeats_no_point(folder):
@@ -112,7 +132,8 @@ def test_writer_resume_repeats_no_point(folder):
     writer = writer_of(folder)
     for event in story.events:
         writer(event)
-    writer(result(1, 3, val_accuracy=0.25))  # was never journaled: the driver was killed
+    # Was never journaled: the driver was killed
+    writer(result(1, 3, val_accuracy=0.25))
     again = writer_of(folder, earlier=story.events)
     again(story.events[0] | {"resumed": True})
     for epoch, value in ((3, 0.5), (4, 0.625)):
@@ -120,7 +141,12 @@ def test_writer_resume_repeats_no_point(folder):
     assert len(list((find_logdir(folder) / "00001").iterdir())) == 3
     run = EventAccumulator(str(find_logdir(folder) / "00001")).Reload()
     assert run.Scalars("val/accuracy")[-1].wall_time == START + 104
-    assert points(folder, 1, "val/accuracy") == [(1, 0.5), (2, 0.75), (3, 0.5), (4, 0.625)]
+    assert points(folder, 1, "val/accuracy") == [
+        (1, 0.5),
+        (2, 0.75),
+        (3, 0.5),
+        (4, 0.625),
+    ]
     assert points(folder, 1, "best/val_accuracy")[2:] == [(3, 0.75), (4, 0.75)]
 
 
@@ -149,7 +175,9 @@ def test_writer_follows_no_link(folder, tmp_path, caplog):
     writer(started(1, lr=0.1))
     assert not caplog.text
     event = result(1, 1, val_loss=1.0)
-    (run / f"{PREFIX}{int(event['time']):010}.{socket.gethostname()}").symlink_to(target)
+    (run / f"{PREFIX}{int(event['time']):010}.{socket.gethostname()}").symlink_to(
+        target
+    )
     writer(event)
     assert "is a symbolic link" in caplog.text
     assert target.read_text() == "kept"
@@ -179,7 +207,9 @@ def test_writer_row_has_the_seed_of_its_trial(folder):
     writer(started(1))
     writer(started(2) | {"seed": 14})
     writer(started(3, seed=9))
-    seeds = [hparams(folder, number)[0].hparams["seed"].number_value for number in (1, 2, 3)]
+    seeds = [
+        hparams(folder, number)[0].hparams["seed"].number_value for number in (1, 2, 3)
+    ]
     assert seeds == [5, 14, 9]
 
 
@@ -197,7 +227,9 @@ def test_writer_row_has_the_seed_of_its_trial(folder):
 )
 def test_hparams_row_has_one_type_a_column(snapshot, domain, values):
     texts = find_text_columns(parse_space({"x": domain}))
-    snapshot.compare_value([build_hparams_row({"x": x}, "running", texts) for x in values])
+    snapshot.compare_value(
+        [build_hparams_row({"x": x}, "running", texts) for x in values]
+    )
 
 
 def test_writer_resume_updates_every_status(folder):

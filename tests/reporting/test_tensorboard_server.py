@@ -35,8 +35,12 @@ def test_board_has_a_row_for_each_trial(snapshot, board):
 def test_serve_listens_on_this_machine_only(board):
     board.sessions()
     hexadecimal = f":{board.port:04X}"
-    listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()]
-    hosts = {address.split(":")[0] for address in listening if address.endswith(hexadecimal)}
+    listening = [
+        line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()
+    ]
+    hosts = {
+        address.split(":")[0] for address in listening if address.endswith(hexadecimal)
+    }
     assert hosts == {"0100007F"}  # 127.0.0.1
 
 
@@ -62,7 +66,9 @@ def logdirs():
     return Logdirs()
 
 
-@pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/events.out.tfevents.1"])
+@pytest.mark.parametrize(
+    "name", ["trials", "trials/00001", "trials/00001/events.out.tfevents.1"]
+)
 @pytest.mark.parametrize("others", ["x", "ax"])
 def test_serve_refuses_a_folder_with_a_link(snapshot, tmp_path, logdirs, name, others):
     (tmp_path / "a/trials").mkdir(parents=True)

@@ -17,7 +17,13 @@ from tuner.experiment.results.results import Results
 from tuner.reporting.live_view import Status, build_live_view, format_status
 from tuner.reporting.terminal import Progress, follow_search
 
-CONFIG = {"lr": 0.003552, "momentum": 0.9, "weight_decay": 0.00142, "batch_size": 64, "width": 32}
+CONFIG = {
+    "lr": 0.003552,
+    "momentum": 0.9,
+    "weight_decay": 0.00142,
+    "batch_size": 64,
+    "width": 32,
+}
 
 
 class Shown:
@@ -59,7 +65,13 @@ def events(tmp_path):
 
 
 def test_progress_of_a_refit_names_no_best(snapshot, spec, events):
-    refits = {"name": "x", "trial_id": "00001", "epoch": 3, "chosen_by": "val_loss", "value": 0.5}
+    refits = {
+        "name": "x",
+        "trial_id": "00001",
+        "epoch": 3,
+        "chosen_by": "val_loss",
+        "value": 0.5,
+    }
     shown = Shown(spec.replace(refits=refits))
     shown.show(*events)
     snapshot(shown.finish())
@@ -103,13 +115,18 @@ def test_progress_of_resume_shows_only_new_bests(spec, events):
     shown.show(result | {"epoch": 3, "metrics": {"val_accuracy": 0.6}})
     assert shown.stream.getvalue() == ""
     shown.show(result | {"epoch": 4, "metrics": {"val_accuracy": 0.8}})
-    assert shown.finish().startswith("new best val_accuracy 0.8, trial 00002, epoch 4: lr=")
+    assert shown.finish().startswith(
+        "new best val_accuracy 0.8, trial 00002, epoch 4: lr="
+    )
 
 
 def test_progress_shows_each_failure_once(snapshot, shown):
     message = f"ValueError: {'far too long ' * 50}, at train.py:12 in step: x = y"
     for number in range(12):
-        error = {"kind": "exception", "message": message if number < 8 else f"m{number}"}
+        error = {
+            "kind": "exception",
+            "message": message if number < 8 else f"m{number}",
+        }
         trial = {"time": START, "trial_id": f"{number:05}"}
         shown.show({"event": "trial_started", "config": {}} | trial)
         shown.show({"event": "trial_ended", "status": "failed", "error": error} | trial)
@@ -123,7 +140,9 @@ def test_live_view_fits_every_width(spec, events, width, unknown):
         file = io.StringIO()
         status = Status(fold(events[:upto], spec.objective), spec.replace(**unknown))
         now = events[upto - 1]["time"] if upto else START
-        Console(file=file, width=width).print(build_live_view(status, now=now, width=width))
+        Console(file=file, width=width).print(
+            build_live_view(status, now=now, width=width)
+        )
         lines = file.getvalue().splitlines()
         assert len(lines) <= 8
         assert max(map(len, lines)) <= width
@@ -135,7 +154,11 @@ def show_on_terminal(spec, events, monkeypatch):
 
     def show(pause=0.0, **environment):
         monkeypatch.delenv("NO_COLOR", raising=False)
-        for name, value in {"TERM": "xterm-256color", "COLUMNS": "80", **environment}.items():
+        for name, value in {
+            "TERM": "xterm-256color",
+            "COLUMNS": "80",
+            **environment,
+        }.items():
             monkeypatch.setenv(name, value)
         reader, writer = pty.openpty()
         with open(writer, "w", encoding="utf-8") as stream:
@@ -164,7 +187,9 @@ def test_progress_on_terminal_has_colour_unless_disabled(show_on_terminal, envir
     assert received.rstrip().endswith("\x1b[?25h")  # the cursor is back
 
 
-def test_progress_on_terminal_scrolls_nothing_away(snapshot, show_on_terminal, events, monkeypatch):
+def test_progress_on_terminal_scrolls_nothing_away(
+    snapshot, show_on_terminal, events, monkeypatch
+):
     screen = pyte.HistoryScreen(80, 24, history=100)
     terminal = pyte.Stream(screen)
     terminal.feed("$ tuner run digits\r\n")

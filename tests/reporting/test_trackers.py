@@ -19,7 +19,12 @@ def spec(tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
     search = {"space": {"lr": "uniform(0, 1)"}}
-    fields = {"name": "digits", "storage": str(tmp_path), "search": search, "num_samples": 4}
+    fields = {
+        "name": "digits",
+        "storage": str(tmp_path),
+        "search": search,
+        "num_samples": 4,
+    }
     spec = build_spec({**fields, "log": "mlflow"})
     spec.folder.mkdir()
     return spec
@@ -28,16 +33,25 @@ def spec(tmp_path, monkeypatch):
 @pytest.fixture
 def list_runs(spec):
     """A function: what the files that the tracker writes hold of each run."""
-    pytest.importorskip("mlflow", reason="no test of MLflow: pip install 'tuner[mlflow]'")
+    pytest.importorskip(
+        "mlflow", reason="no test of MLflow: pip install 'tuner[mlflow]'"
+    )
     from mlflow.tracking import MlflowClient
 
-    os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"  # restored with the fixture of the spec
+    # Restored with the fixture of the spec
+    os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
     client = MlflowClient(tracking_uri=(spec.folder.parent / "mlruns").as_uri())
 
     def describe(run):
         points = client.get_metric_history(run.info.run_id, "val_loss")
         losses = [(point.step, point.value) for point in points]
-        return run.info.run_name, run.info.status, run.data.tags["status"], run.data.params, losses
+        return (
+            run.info.run_name,
+            run.info.status,
+            run.data.tags["status"],
+            run.data.params,
+            losses,
+        )
 
     def list_them():
         experiment = client.get_experiment_by_name("digits")
@@ -90,7 +104,12 @@ def notify(events, tracker):
 
 @pytest.mark.parametrize(
     "code",
-    ["Lines = 5", "def Lines(): ...", "def Lines(spec): ...", "def Lines(spec): raise OSError(5)"],
+    [
+        "Lines = 5",
+        "def Lines(): ...",
+        "def Lines(spec): ...",
+        "def Lines(spec): raise OSError(5)",
+    ],
 )
 def test_broken_tracker_of_a_package_is_refused(install, spec, snapshot, code):
     install("tuner-lab", code, trackers=("lines", "Lines"))
@@ -137,11 +156,16 @@ class Broken:
 
 def test_tracker_failure_warns_once(spec, caplog):
     broken = Broken()
-    events = [{"event": "experiment_started", "time": START, "resumed": False, "owner": OWNER}]
+    events = [
+        {"event": "experiment_started", "time": START, "resumed": False, "owner": OWNER}
+    ]
     for number in range(3):
         started = {"event": "trial_started", "time": START, "config": {}}
         events.append(started | {"trial_id": f"{number:05}"})
     notify(events, Notified(spec, client=broken))
     assert broken.calls == 1
     [(_, level, message)] = caplog.record_tuples
-    assert (level, message) == (logging.WARNING, "no longer logged to mlflow: no route to host")
+    assert (level, message) == (
+        logging.WARNING,
+        "no longer logged to mlflow: no route to host",
+    )

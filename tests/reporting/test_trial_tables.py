@@ -12,7 +12,9 @@ def results(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.trial(0, [0.5, 0.75, 0.625], config={"lr": 0.1, "model": "cnn"})
     writer.trial(1, [0.25], end="stopped", config={"lr": 0.2, "model": "cnn"})
-    writer.trial(2, error=("oom", "\x1b[31mno memory"), config={"lr": 0.3, "model": "cnn"})
+    writer.trial(
+        2, error=("oom", "\x1b[31mno memory"), config={"lr": 0.3, "model": "cnn"}
+    )
     writer.end()
     return writer.results
 

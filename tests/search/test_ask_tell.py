@@ -13,7 +13,13 @@ import pytest
 from commands import call
 from synthetic import Clock, read_document
 
-from tuner.errors import JournalError, NameTakenError, NoUsableTrialError, SpecError, UsageError
+from tuner.errors import (
+    JournalError,
+    NameTakenError,
+    NoUsableTrialError,
+    SpecError,
+    UsageError,
+)
 from tuner.experiment.control import build_control, read_current_document, send_request
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
@@ -50,7 +56,15 @@ def spec_of(storage, **changes):
 
 
 def events_of(folder):
-    names = ("event", "trial_id", "epoch", "status", "client", "reason", "never_started")
+    names = (
+        "event",
+        "trial_id",
+        "epoch",
+        "status",
+        "client",
+        "reason",
+        "never_started",
+    )
     return [tuple(e[n] for n in names if n in e) for e in read(folder)]
 
 
@@ -98,7 +112,9 @@ def test_ask_tell_journals_a_search_from_its_first_trial_to_its_last(snapshot, s
     end = read_last_event(spec.folder)
     assert end["counts"] == results.counts
     best = results.describe_best()
-    assert {key: best[key] for key in end["best"]} == end["best"] | {"metrics": best["metrics"]}
+    assert {key: best[key] for key in end["best"]} == end["best"] | {
+        "metrics": best["metrics"]
+    }
     assert best["trial_id"] == "00000"
     assert results.spec.trainable == "elsewhere"
     assert list((spec.folder / "trials/00000").glob("events.out.tfevents.*"))
@@ -168,7 +184,10 @@ def test_trials_that_diverge_or_report_nothing_fail(spec):
         search.suggest()
         search.complete("00001")
     errors = [trial.error for trial in Results(spec.folder).trials.values()]
-    assert errors == [("nan", "'val_loss' is nan"), ("bad_report", "completed without a report")]
+    assert errors == [
+        ("nan", "'val_loss' is nan"),
+        ("bad_report", "completed without a report"),
+    ]
 
 
 def test_silent_trial_times_out_counted_from_the_restart(spec):
@@ -203,7 +222,11 @@ def test_ask_tell_ends_the_search_before_its_trials(spec, changes, reason):
             report(search, 1, 1, 0.06)
         assert search.is_over
         assert search.suggest() is None
-        assert events_of(spec.folder)[-1][:3] == ("experiment_ended", "completed", reason)
+        assert events_of(spec.folder)[-1][:3] == (
+            "experiment_ended",
+            "completed",
+            reason,
+        )
         with AskTell(spec.folder):  # nobody holds it
             pass
     assert not Results(spec.folder).history.list_by_status("running")
@@ -213,11 +236,18 @@ def test_ask_tell_after_failures_of_one_cause_ends_and_hands_them_out_again(spec
     with AskTell(spec.replace(num_samples=9)) as search:
         slow = search.suggest("slow")
         for _ in range(3):
-            search.complete(search.suggest("fast").trial_id, failure="no such file: a.csv")
+            search.complete(
+                search.suggest("fast").trial_id, failure="no such file: a.csv"
+            )
         assert not search.is_over
         search.complete(slow.trial_id, failure="no such file: a.csv")
         assert search.is_over
-    assert events_of(spec.folder)[-1] == ("experiment_ended", "failed", "same_failure", 5)
+    assert events_of(spec.folder)[-1] == (
+        "experiment_ended",
+        "failed",
+        "same_failure",
+        5,
+    )
     with AskTell(spec.folder) as search:
         assert suggested(search, 5) == [(f"{number:05}", 0) for number in range(5)]
         report(search, 1, 4, 0.5)
@@ -364,12 +394,15 @@ def steered(tmp_path, monkeypatch):
 
 def test_stop_trial_ends_it_with_its_next_call(steered):
     requests = [
-        steered.ask(build_control("stop-trial", trial_id)) for trial_id in ("00000", "00001")
+        steered.ask(build_control("stop-trial", trial_id))
+        for trial_id in ("00000", "00001")
     ]
     assert report(steered, 0, 1)  # is still recorded
     assert steered.should_stop("00001")
     ends = [e for e in read(steered.spec.folder) if e["event"] == "trial_ended"]
-    assert [(e["status"], e["control"]) for e in ends] == [("stopped", i) for i in requests]
+    assert [(e["status"], e["control"]) for e in ends] == [
+        ("stopped", i) for i in requests
+    ]
     assert steered.trial("00000").last_epoch == 1
 
 
@@ -411,7 +444,11 @@ def test_controls_change_the_trials_that_are_handed_out(steered, tmp_path):
     for number in range(4):
         train(steered, number, [1.0])
     assert steered.is_over
-    assert events_of(steered.spec.folder)[-1][:3] == ("experiment_ended", "completed", "finish")
+    assert events_of(steered.spec.folder)[-1][:3] == (
+        "experiment_ended",
+        "completed",
+        "finish",
+    )
 
 
 def test_another_machine_goes_on_from_a_bucket(snapshot, tmp_path, monkeypatch):
@@ -432,12 +469,16 @@ def test_another_machine_goes_on_from_a_bucket(snapshot, tmp_path, monkeypatch):
 def test_what_is_answered_is_in_the_bucket(snapshot, tmp_path, monkeypatch):
     storage = f"memory://{uuid4().hex}/runs"
     monkeypatch.setenv(ROOT, str(tmp_path / "here"))
-    with AskTell(spec_of(Path()).replace(storage=storage, scheduler={"max_t": 4})) as search:
+    with AskTell(
+        spec_of(Path()).replace(storage=storage, scheduler={"max_t": 4})
+    ) as search:
         objects = ExperimentFolder(search.spec.folder).mirror.objects
 
         def compare_last():
             line = json.loads(fetch(objects).data.splitlines()[-1])
-            snapshot.compare_value((line["event"], line.get("epoch"), line.get("status")))
+            snapshot.compare_value(
+                (line["event"], line.get("epoch"), line.get("status"))
+            )
 
         search.suggest("a")
         compare_last()
@@ -446,7 +487,9 @@ def test_what_is_answered_is_in_the_bucket(snapshot, tmp_path, monkeypatch):
         search.complete("00000", failure="no")
         compare_last()
         search.suggest("b")
-        send_request(ExperimentFolder(search.spec.folder), build_control("stop-trial", "00001"))
+        send_request(
+            ExperimentFolder(search.spec.folder), build_control("stop-trial", "00001")
+        )
         until = time.monotonic() + 20
         while not search.should_stop("00001"):
             assert time.monotonic() < until

@@ -37,7 +37,9 @@ def test_milestones_ascend_from_the_first_epoch_to_the_last(max_t):
 
 
 def test_at_milestones_interpolates_until_the_end():
-    table = interpolate_curves([{1: 8.0, 4: 2.0}, {2: 3.0}, {1: 1.0, 2: 0.5, 4: 0.1}], (1, 2, 4))
+    table = interpolate_curves(
+        [{1: 8.0, 4: 2.0}, {2: 3.0}, {1: 1.0, 2: 0.5, 4: 0.1}], (1, 2, 4)
+    )
     np.testing.assert_allclose(table, [[8, 5, 2], [3, 3, np.nan], [1, 0.5, 0.1]])
 
 

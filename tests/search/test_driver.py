@@ -51,7 +51,9 @@ def driven(folder, trials, *, has_grown=False, last_ends=True):
         if len(configs) == trials and not last_ends:
             break
         driver.end(trial.trial_id, "completed")
-        driver.queue.release(trial.trial_id, {**metrics, "training_iteration": 1}, failed=False)
+        driver.queue.release(
+            trial.trial_id, {**metrics, "training_iteration": 1}, failed=False
+        )
     writer.kill()
     return configs
 
@@ -69,7 +71,9 @@ GRIDS = ({"lr": "uniform(0.1, 0.9)", "n": "choice([1, 2])"}, "uniform(0.1, 1.7)"
         *(("bayesopt", BOUNDS, 12), ("hyperopt", BOUNDS, 12), ("bohb", BOUNDS, 12)),
     ],
 )
-def test_grown_space_is_searched_alike_after_every_kill(tmp_path, strategy, spaces, total):
+def test_grown_space_is_searched_alike_after_every_kill(
+    tmp_path, strategy, spaces, total
+):
     space, wider = spaces
     search = {"strategy": strategy, "space": space}
     if strategy not in ("random", "grid"):
@@ -95,10 +99,14 @@ def test_grown_space_is_searched_alike_after_every_kill(tmp_path, strategy, spac
 
 
 @pytest.mark.parametrize("strategy", ["bayesopt", "hyperopt", "bohb", "mixed"])
-def test_trial_whose_driver_is_killed_before_its_end_counts_as_ended(tmp_path, strategy):
+def test_trial_whose_driver_is_killed_before_its_end_counts_as_ended(
+    tmp_path, strategy
+):
     search = {"strategy": strategy, "space": {"lr": "uniform(0, 1)"}, "startup": 2}
     spec = {"search": search, "metric": "loss", "mode": "min", "num_samples": 9}
-    folder = make_folder(tmp_path / "whole", scheduler={"name": "asha", "max_t": 1}, **spec)
+    folder = make_folder(
+        tmp_path / "whole", scheduler={"name": "asha", "max_t": 1}, **spec
+    )
     killed = shutil.copytree(folder, tmp_path / "killed")
     parts = [driven(killed, count, last_ends=False) for count in (3, 2, 1)]
     parts.append(driven(killed, None))

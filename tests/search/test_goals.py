@@ -13,14 +13,20 @@ from tuner.search.goals import GoalRung, compute_goal_weights, scalarize_losses
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.experiment import build_spec
 
-points_of_two = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30)
+points_of_two = st.lists(
+    st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30
+)
 
 
 def spec_of(storage, **changes):
     raw = {
         "name": "goals",
         "trainable": "elsewhere",
-        "search": {"strategy": "bayesopt", "space": {"x": "uniform(0, 1)"}, "startup": 3},
+        "search": {
+            "strategy": "bayesopt",
+            "space": {"x": "uniform(0, 1)"},
+            "startup": 3,
+        },
         "objectives": [{"metric": "loss"}, {"metric": "ms", "mode": "min"}],
         "scheduler": {"max_t": 4, "grace_period": 1, "reduction_factor": 2},
         "num_samples": 16,
@@ -70,7 +76,9 @@ def test_weights_of_trials_are_shares_that_cover_the_front(goals):
 
 @given(points_of_two)
 def test_weighted_prefers_a_point_that_dominates(points):
-    distances = scalarize_losses(np.array([*points, (2.0, 2.0)]), compute_goal_weights(3, 2))
+    distances = scalarize_losses(
+        np.array([*points, (2.0, 2.0)]), compute_goal_weights(3, 2)
+    )
     assert distances[-1] == pytest.approx(max(distances))
     assert ((distances >= 0) & (distances <= 1.05 + 1e-9)).all()
 
@@ -101,7 +109,9 @@ def test_front_is_in_best_and_show(tmp_path):
     assert len(front) > 3
     assert front[0] == results.get_best_trial()
     best = fetch_json("best", spec.folder)
-    assert [entry["trial_id"] for entry in best["front"]] == [trial.trial_id for trial in front]
+    assert [entry["trial_id"] for entry in best["front"]] == [
+        trial.trial_id for trial in front
+    ]
     assert f"Front of {len(front)} trials" in call("best", spec.folder).stdout
     assert "front" not in fetch_json("best", spec.folder, "--metric", "ms")
     assert f"Front        {len(front)} trials" in call("show", spec.folder).stdout
@@ -130,7 +140,9 @@ def test_several_goals_are_stopped_by_asha_unless_set(tmp_path):
 
 
 def test_several_goals_may_have_limits(tmp_path):
-    objective = spec_of(tmp_path, objective={"limits": ["ms < 9"], "from_epoch": 2}).objective
+    objective = spec_of(
+        tmp_path, objective={"limits": ["ms < 9"], "from_epoch": 2}
+    ).objective
     assert (objective.metric, objective.limits) == ("loss", ("ms < 9",))
     assert objective.from_epoch == 2
     assert [other.metric for other in objective.others] == ["ms"]

@@ -45,7 +45,9 @@ def test_plan_knows_where_its_trials_run(raw, machine):
     assert prepare(raw, machine=machine).is_here == (machine is not None)
 
 
-def test_faults_of_a_spec_come_before_a_taken_name_and_that_before_a_warm_start(raw, snapshot):
+def test_faults_of_a_spec_come_before_a_taken_name_and_that_before_a_warm_start(
+    raw, snapshot
+):
     taken = {**raw, "name": "first", "warm_start": "gone"}
     with pytest.raises(SpecError):
         prepare({**taken, "seed": -1}, is_new=True)

@@ -48,7 +48,9 @@ def loss_of(config, epoch):
 CLIENTS = st.sampled_from(["a", "b", "c", "d"])
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from(["ask", "report", "report", "again", "check"]), CLIENTS),
+        st.tuples(
+            st.sampled_from(["ask", "report", "report", "again", "check"]), CLIENTS
+        ),
         st.tuples(st.sampled_from(["complete", "fail", "vanish"]), CLIENTS),
         st.tuples(st.sampled_from(["close", "kill", "torn"]), st.just("driver")),
     ),
@@ -59,7 +61,9 @@ STEPS = st.lists(
 def tear(journal):
     """Leave half a line: of the end that followed from a report, or else of another report."""
     lines = journal.read_bytes().splitlines(keepends=True)
-    last, before = (json.loads(line) for line in (lines[-1], lines[-2 if len(lines) > 1 else -1]))
+    last, before = (
+        json.loads(line) for line in (lines[-1], lines[-2 if len(lines) > 1 else -1])
+    )
     decided = last.get("status") == "stopped" or before.get("epoch") == EPOCHS
     follows = before["event"] == RESULT and last["event"] == TRIAL_ENDED
     rest = lines.pop()[:30] if follows and decided else b'{"event":"result","tri'
@@ -82,11 +86,14 @@ class Fleet:
         self.storage = storage
         self.clock = Clock(tick=0.001)
         self.moves = 0
-        self.driver = AskTell(spec_of(storage / "0", strategy), clock=self.clock).__enter__()
+        self.driver = AskTell(
+            spec_of(storage / "0", strategy), clock=self.clock
+        ).__enter__()
         self.trials = {}  # client -> its trial, and the last epoch
         self.acknowledged = {}
         self.ended = {}  # by trial_id: losses by epoch, and the status
-        self.ask("first")  # without any report, a search whose first three trials fail alike ends
+        # Without any report, a search whose first three trials fail alike ends
+        self.ask("first")
         self.report("first", *self.trials["first"])
 
     @property
@@ -121,7 +128,9 @@ class Fleet:
         """The answer to its last report was lost."""
         if last:
             metrics = {"val_loss": loss_of(trial.config, last)}
-            self.settle(who, trial, last, self.driver.report(trial.trial_id, last, metrics))
+            self.settle(
+                who, trial, last, self.driver.report(trial.trial_id, last, metrics)
+            )
 
     def check(self, who, trial, last):
         self.settle(who, trial, last, self.driver.should_stop(trial.trial_id))
@@ -150,7 +159,9 @@ class Fleet:
             folder = self.folder
         else:  # a kill leaves the folder as it is now, perhaps with half a line
             self.moves += 1
-            folder = Path(shutil.copytree(self.folder, self.storage / str(self.moves) / "far"))
+            folder = Path(
+                shutil.copytree(self.folder, self.storage / str(self.moves) / "far")
+            )
             self.driver.__exit__()
             if how == "torn":
                 tear(folder / "journal.jsonl")
@@ -171,7 +182,9 @@ class Fleet:
 @settings(max_examples=15)
 @given(steps=STEPS)
 @example(steps=[("ask", "a"), ("ask", "b"), ("vanish", "a")])  # three time out at once
-def test_remote_trials_lose_and_repeat_nothing_whatever_happens(tmp_path_factory, strategy, steps):
+def test_remote_trials_lose_and_repeat_nothing_whatever_happens(
+    tmp_path_factory, strategy, steps
+):
     fleet = Fleet(tmp_path_factory.mktemp("fleet"), strategy)
     for step in steps:
         fleet.step(*step)
@@ -181,7 +194,9 @@ def test_remote_trials_lose_and_repeat_nothing_whatever_happens(tmp_path_factory
     assert history.status == "completed"
     assert sorted(history.trials) == [f"{number:05}" for number in range(6)]
     assert not history.list_by_status("running", "interrupted")
-    events = [(e["trial_id"], e["epoch"]) for e in read(fleet.folder) if e["event"] == RESULT]
+    events = [
+        (e["trial_id"], e["epoch"]) for e in read(fleet.folder) if e["event"] == RESULT
+    ]
     assert len(events) == len(set(events))
     for trial_id, losses in fleet.acknowledged.items():
         recorded = dict(history.trials[trial_id].list_values("val_loss"))
@@ -190,7 +205,9 @@ def test_remote_trials_lose_and_repeat_nothing_whatever_happens(tmp_path_factory
         assert history.trials[trial_id].status == status
     replayed = build_scheduler(spec)
     deque(
-        replay_events(read(fleet.folder), History(spec.objective), replayed, "val_loss", Lengths()),
+        replay_events(
+            read(fleet.folder), History(spec.objective), replayed, "val_loss", Lengths()
+        ),
         maxlen=0,
     )
     stopped = {trial.trial_id for trial in history.list_by_status("stopped")}

@@ -22,7 +22,9 @@ def resumed(writer, *, scheduler=None, lengths=None, objective=None):
     history = History(objective, metrics=["val_accuracy"])
     lengths = lengths or Lengths()
     events = list(read(writer.folder))
-    passed = replay_events(events, history, scheduler or InOrder(), "val_accuracy", lengths)
+    passed = replay_events(
+        events, history, scheduler or InOrder(), "val_accuracy", lengths
+    )
     assert list(passed) == events
     return history
 
@@ -45,7 +47,9 @@ def test_unfinished_are_trials_without_an_end_in_order_of_creation(writer):
     writer.trial(2, [0.1], error=("nan", "m"))
     writer.trial(3, [], end="interrupted")
     history = resumed(writer)
-    unfinished = [(trial.trial_id, trial.last_epoch) for trial in list_unfinished(history)]
+    unfinished = [
+        (trial.trial_id, trial.last_epoch) for trial in list_unfinished(history)
+    ]
     assert unfinished == [("00003", 0), ("00004", 1)]
     retried = [trial.trial_id for trial in list_unfinished(history, retry_failed=True)]
     assert retried == ["00002", "00003", "00004"]
@@ -66,7 +70,8 @@ def test_restored_records_reports_in_the_order_of_the_journal(writer):
     writer.trial(0, [0.3])
     history = resumed(writer, scheduler=StoppingScheduler(OBJECTIVE, rule))
     assert seen == [("00001", 1, -0.1), ("00001", 2, -0.2), ("00000", 1, -0.3)]
-    assert history.trials["00001"].results[1].metrics == {"val_accuracy": 0.2}  # the objective's
+    # The objective's
+    assert history.trials["00001"].results[1].metrics == {"val_accuracy": 0.2}
 
 
 def test_restored_refuses_a_report_without_the_objective(snapshot, writer):
@@ -77,7 +82,9 @@ def test_restored_refuses_a_report_without_the_objective(snapshot, writer):
 
 
 def test_restored_keeps_checkpoints_only_of_trials_that_may_go_on(writer):
-    for number, end in enumerate(("completed", "stopped", "interrupted", "failed", None)):
+    for number, end in enumerate(
+        ("completed", "stopped", "interrupted", "failed", None)
+    ):
         error = {"error": {"kind": "oom", "message": "m"}} if end == "failed" else {}
         saved(writer, number, [0.1], end=end, **error)
     kept = [len(trial.checkpoints) for trial in resumed(writer).trials.values()]
@@ -97,7 +104,9 @@ def test_restored_reopens_shorter_trials_which_go_on_the_best_first(writer, file
     assert build_assignment(files, history.trials["00001"]).epoch == 2
 
 
-def test_assignment_of_a_trial_without_a_checkpoint_begins_anew_with_its_seed(writer, files):
+def test_assignment_of_a_trial_without_a_checkpoint_begins_anew_with_its_seed(
+    writer, files
+):
     writer.add("trial_started", trial_id="00000", config={"lr": 0.1}, seed=9)
     writer.add("result", trial_id="00000", epoch=1, metrics={"val_accuracy": 0.5})
     [trial] = list_unfinished(resumed(writer))
@@ -110,7 +119,9 @@ def test_assignment_of_a_trial_without_a_checkpoint_begins_anew_with_its_seed(wr
     assert (assignment.epoch, assignment.seed) == (1, 9)
 
 
-def test_assignment_of_warns_of_damaged_checkpoints_and_goes_back(snapshot, writer, files, caplog):
+def test_assignment_of_warns_of_damaged_checkpoints_and_goes_back(
+    snapshot, writer, files, caplog
+):
     trial_id = writer.trial(0, [0.1, 0.2, 0.3], end=None)
     for epoch in (1, 2, 3):
         path = writer.checkpoint(trial_id, epoch)

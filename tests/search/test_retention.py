@@ -32,7 +32,9 @@ class Disk:
         self.calls = []
 
     def notify_saved(self, checkpoint):
-        self.calls.append(("saved", "".join(checkpoint.relative_to(self.folder).parts[3:4])))
+        self.calls.append(
+            ("saved", "".join(checkpoint.relative_to(self.folder).parts[3:4]))
+        )
 
     def remove(self, folder):
         self.calls.append(("removed", folder.name))
@@ -63,9 +65,12 @@ class Disk:
 
 
 @pytest.mark.parametrize(
-    ("status", "kept"), [("completed", [2, 4]), ("stopped", [2, 4]), ("interrupted", [2, 3, 4])]
+    ("status", "kept"),
+    [("completed", [2, 4]), ("stopped", [2, 4]), ("interrupted", [2, 3, 4])],
 )
-def test_retention_of_an_ended_trial_keeps_the_newest_and_the_best(tmp_path, status, kept):
+def test_retention_of_an_ended_trial_keeps_the_newest_and_the_best(
+    tmp_path, status, kept
+):
     disk = Disk(tmp_path).epochs([0.5, 0.2, 0.6, 0.4])
     disk.event("trial_ended", status=status)
     assert disk.kept() == kept
@@ -76,7 +81,9 @@ def test_retention_saves_a_checkpoint_before_it_removes_the_ones_it_replaces(tmp
     assert calls == [("saved", "1"), ("saved", "2"), ("saved", "3"), ("removed", "1")]
 
 
-@given(st.lists(st.floats(-9, 9), min_size=1, max_size=12), st.sampled_from(["min", "max"]))
+@given(
+    st.lists(st.floats(-9, 9), min_size=1, max_size=12), st.sampled_from(["min", "max"])
+)
 def test_retention_keeps_at_most_the_right_three(values, mode):
     with tempfile.TemporaryDirectory() as folder:
         disk = Disk(Path(folder), mode=mode).epochs(values)
@@ -138,7 +145,9 @@ def killed(request, tmp_path, monkeypatch):
     """An experiment that was killed, with files of all kinds below trials/."""
     monkeypatch.setenv(ROOT, str(tmp_path / "mirrors"))
     root = (
-        tmp_path if request.param == "folder" else find_local_folder(f"memory://{uuid4().hex}/runs")
+        tmp_path
+        if request.param == "folder"
+        else find_local_folder(f"memory://{uuid4().hex}/runs")
     )
     writer = Writer(make_folder(root / "digits"))
     writer.trial(0, [0.1, 0.2], end=None)

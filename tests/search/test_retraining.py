@@ -44,7 +44,10 @@ def test_confirming_spec_trains_leaders_completely_with_fresh_seeds(snapshot, se
 def test_confirming_spec_replaces_a_searched_seed(tmp_path):
     folder = make_folder(
         tmp_path / "x",
-        search={"strategy": "random", "space": {"lr": "uniform(0, 1)", "seed": "choice([2, 3])"}},
+        search={
+            "strategy": "random",
+            "space": {"lr": "uniform(0, 1)", "seed": "choice([2, 3])"},
+        },
         scheduler=None,
         training={"model": "cnn", "dataset": "digits", "epochs": 2},
     )
@@ -62,7 +65,9 @@ def test_confirming_spec_of_an_unsuitable_search_is_refused(snapshot, tmp_path, 
     failed = Writer(make_folder(tmp_path / "failed"))
     failed.trial(0, [], error=("nan", "m"))
     space = {"seed": "choice([1])"}
-    seeds = Writer(make_folder(tmp_path / "seeds", search={"strategy": "random", "space": space}))
+    seeds = Writer(
+        make_folder(tmp_path / "seeds", search={"strategy": "random", "space": space})
+    )
     seeds.trial(5, [0.9], config={"seed": 1})
     seeds.end()
     for results in (retrained(search, [[0.9, 0.8]]), failed.results, seeds.results):
@@ -102,7 +107,11 @@ def test_refitting_spec_of_folds_trains_once_as_long_as_a_fold(tmp_path):
     fields = {"training": {"folds": 2, "fold_epochs": 9}, "scheduler": {"max_t": 2}}
     results = searched(tmp_path / "x", FOUND, **fields, trainable=IMAGE_CLASSIFIER)
     spec = validate(build_refit_spec(results))
-    assert (spec.epochs, spec.constants["epochs"], spec.training["folds"]) == (9, 9, None)
+    assert (spec.epochs, spec.constants["epochs"], spec.training["folds"]) == (
+        9,
+        9,
+        None,
+    )
     confirming = validate(build_confirm_spec(results, top=1, seeds=2))
     assert (confirming.epochs, confirming.objective.from_epoch) == (2, 2)
     assert confirming.training == {**results.spec.training, "resplit": True}
@@ -117,7 +126,11 @@ def test_refitting_spec_after_a_confirmation_takes_the_confirmed_model(search):
 
 
 def test_refitting_spec_keeps_a_searched_seed_and_length(tmp_path):
-    space = {"lr": "uniform(0, 1)", "seed": "choice([2, 3])", "epochs": "choice([4, 6])"}
+    space = {
+        "lr": "uniform(0, 1)",
+        "seed": "choice([2, 3])",
+        "epochs": "choice([4, 6])",
+    }
     folder = make_folder(
         tmp_path / "x",
         trainable=IMAGE_CLASSIFIER,
@@ -149,7 +162,9 @@ class Custom:
 
 
 def test_refitting_spec_of_a_custom_learner_has_its_constants(tmp_path):
-    results = searched(tmp_path / "own", FOUND, trainable=f"{__name__}:Custom", training={"a": 1})
+    results = searched(
+        tmp_path / "own", FOUND, trainable=f"{__name__}:Custom", training={"a": 1}
+    )
     spec = build_refit_spec(results)
     assert spec.training == {"a": 1, "epochs": 10, "all_data": True}
 
@@ -193,8 +208,12 @@ def test_refit_twice_reads_the_first(snapshot, search):
         ("completed", {}, False, False),
     ],
 )
-def test_complete_refit_of_the_best_trial_is_the_model(tmp_path, end, more, asks, is_found):
-    search = searched(tmp_path / "digits", FOUND, trainable=IMAGE_CLASSIFIER, refit=asks)
+def test_complete_refit_of_the_best_trial_is_the_model(
+    tmp_path, end, more, asks, is_found
+):
+    search = searched(
+        tmp_path / "digits", FOUND, trainable=IMAGE_CLASSIFIER, refit=asks
+    )
     name = refitted(search, end=end, linked=True).name
     if more:
         writer = Writer(search.folder, resumed=True)

@@ -54,7 +54,9 @@ def document_of(folder):
     return read_document(folder / "experiment.json")
 
 
-def test_run_experiment_refuses_a_spec_before_it_creates_a_folder(snapshot, spec, tmp_path):
+def test_run_experiment_refuses_a_spec_before_it_creates_a_folder(
+    snapshot, spec, tmp_path
+):
     with snapshot.raises(SpecError):
         run_experiment(spec.replace(resources={"cpus": 10_000}))
     assert not spec.folder.exists()
@@ -65,7 +67,11 @@ def test_run_experiment_refuses_a_spec_before_it_creates_a_folder(snapshot, spec
 
 def test_run_experiment_logs_a_doubt_unless_it_gets_a_plan(spec, searches, caplog):
     space = {"lr": "uniform(0.1, 1)", "sizes": [1, 2]}
-    changes = {"trainable": "commands:a_function", "training": {}, "search": {"space": space}}
+    changes = {
+        "trainable": "commands:a_function",
+        "training": {},
+        "search": {"space": space},
+    }
     run_experiment(spec.replace(**changes))
     [message] = caplog.messages
     assert "search.space.sizes" in message
@@ -80,7 +86,10 @@ def test_run_experiment_creates_the_folder_once(snapshot, spec, searches):
     document = document_of(spec.folder)
     assert document["spec"] == validate(spec).model_dump(mode="json")
     assert document["format"] == 1
-    assert sorted(p.name for p in spec.folder.iterdir()) == ["experiment.json", "journal.jsonl"]
+    assert sorted(p.name for p in spec.folder.iterdir()) == [
+        "experiment.json",
+        "journal.jsonl",
+    ]
     with snapshot.raises(UsageError):
         run_experiment(spec)
     assert len(searches) == 1
@@ -90,7 +99,9 @@ def test_resume_experiment_with_other_images_is_refused(
     snapshot, tmp_path, spec, searches, data_home
 ):
     folder = photos.write(tmp_path / "photos")
-    run_experiment(spec.replace(training={"dataset": f"folder:{folder}", "batch_size": 8}))
+    run_experiment(
+        spec.replace(training={"dataset": f"folder:{folder}", "batch_size": 8})
+    )
     resume_experiment(spec.folder)
     moved = folder.rename(tmp_path / "elsewhere")
     for path in moved.rglob("*.jpg"):
@@ -136,9 +147,13 @@ def test_resume_experiment_refuses_a_damaged_folder(snapshot, tmp_path, searches
 
 
 def test_resume_experiment_goes_on_by_earlier_controls(tmp_path, searches):
-    writer = Writer(make_folder(tmp_path / "digits", trainable="commands:a_function", training={}))
+    writer = Writer(
+        make_folder(tmp_path / "digits", trainable="commands:a_function", training={})
+    )
     writer.add("control", id="1", control={"verb": "num-samples", "num_samples": 9})
-    writer.add("control", id="2", control={"verb": "max-concurrent", "max_concurrent": 2})
+    writer.add(
+        "control", id="2", control={"verb": "max-concurrent", "max_concurrent": 2}
+    )
     writer.kill()
     document = document_of(writer.folder)
 
@@ -157,17 +172,27 @@ def test_resume_experiment_goes_on_by_earlier_controls(tmp_path, searches):
     assert resumed() == (5, 2)
 
 
-def test_describe_has_the_spec_its_seed_versions_and_commit(spec, tmp_path, monkeypatch):
+def test_describe_has_the_spec_its_seed_versions_and_commit(
+    spec, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     described = describe(spec)
     assert described["spec"] == spec.model_dump(mode="json")
-    assert (described["format"], described["seed"], described["git_revision"]) == (1, 7, None)
+    assert (described["format"], described["seed"], described["git_revision"]) == (
+        1,
+        7,
+        None,
+    )
     assert described["versions"]["python"] == platform.python_version()
     assert described["versions"]["ray"] == version("ray")
     author = ("-c", "user.name=test", "-c", "user.email=test@localhost")
     subprocess.run(["git", "init", "-q"], check=True)
-    subprocess.run(["git", *author, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
-    head = subprocess.run(["git", "log", "-1", "--format=%H"], check=True, capture_output=True)
+    subprocess.run(
+        ["git", *author, "commit", "-q", "--allow-empty", "-m", "x"], check=True
+    )
+    head = subprocess.run(
+        ["git", "log", "-1", "--format=%H"], check=True, capture_output=True
+    )
     assert describe(spec)["git_revision"] == head.stdout.decode().strip()
     monkeypatch.setenv("PATH", "")
     assert describe(spec)["git_revision"] is None

@@ -38,24 +38,34 @@ def waiting(caplog):
         return [record.getMessage() for record in caplog.records]
 
     return SimpleNamespace(
-        until=until, reasons=reasons, calls=calls, workers=workers, output=output, shown=shown
+        until=until,
+        reasons=reasons,
+        calls=calls,
+        workers=workers,
+        output=output,
+        shown=shown,
     )
 
 
 def test_waiting_warns_after_a_while_and_then_rarely(waiting):
     assert waiting.until(FIRST_S - 2, "PENDING", "TERMINATED") == []
     warnings = waiting.until(FIRST_S, "PENDING", "TERMINATED")
-    assert warnings == [f"no trial has run for 1m 00s: {line}" for line in waiting.reasons]
+    assert warnings == [
+        f"no trial has run for 1m 00s: {line}" for line in waiting.reasons
+    ]
     assert waiting.until(AGAIN_S, "PENDING") == warnings
     again = waiting.until(FIRST_S + AGAIN_S, "PENDING")[len(warnings) :]
-    assert again == [f"no trial has run for 31m 00s: {line}" for line in waiting.reasons]
+    assert again == [
+        f"no trial has run for 31m 00s: {line}" for line in waiting.reasons
+    ]
 
 
 @pytest.mark.parametrize("states", [("PENDING", "RUNNING"), ("TERMINATED",), ()])
 def test_waiting_while_a_trial_runs_or_none_waits_is_silent(waiting, states):
     assert waiting.until(10 * FIRST_S, *states) == []
     assert waiting.calls == []
-    assert waiting.until(10.9 * FIRST_S, "PENDING") == []  # counted from the last that ran
+    # Counted from the last that ran
+    assert waiting.until(10.9 * FIRST_S, "PENDING") == []
     assert waiting.until(11.1 * FIRST_S, "PENDING") != []
 
 

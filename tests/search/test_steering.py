@@ -22,11 +22,15 @@ class Search(Driver):
 
     def __init__(self, folder, *, resumed=False):
         self.writer = Writer(folder, resumed=resumed)
-        super().__init__(Plan(Results(folder).spec), ExperimentFolder(folder), self.writer.journal)
+        super().__init__(
+            Plan(Results(folder).spec), ExperimentFolder(folder), self.writer.journal
+        )
         for event in read(folder):
             self.history.apply(event)
         self.scheduler = InOrder()
-        self.searcher = NumberedSearch("random", lambda number: {"lr": 0.1 + number / 100})
+        self.searcher = NumberedSearch(
+            "random", lambda number: {"lr": 0.1 + number / 100}
+        )
         self.begin([], fits=lambda: 8)
         self.source = TuneSearcher(self)
 
@@ -51,7 +55,9 @@ class Search(Driver):
 
     def report(self, trial_id, epoch):
         """Journal a report; whether the trial is to leave."""
-        self.emit("result", trial_id=trial_id, epoch=epoch, metrics={"val_accuracy": 0.5})
+        self.emit(
+            "result", trial_id=trial_id, epoch=epoch, metrics={"val_accuracy": 0.5}
+        )
         return self.scheduler.leaves(trial_id)
 
     def controls(self):
@@ -76,7 +82,10 @@ def search(folder):
 def test_pause_frees_slots_and_go_on_resumes_first(search):
     first = search.start("a")[0]
     request_id = search.ask(build_control("pause"))
-    assert (search.steering.count_slots(), search.steering.count_spare_workers()) == (0, 0)
+    assert (search.steering.count_slots(), search.steering.count_spare_workers()) == (
+        0,
+        0,
+    )
     assert search.source.suggest("b") is None
     assert search.report(first, 1)
     assert search.steering.pop_requested_end(first) == ("interrupted", request_id)
@@ -128,7 +137,8 @@ def test_try_runs_next_as_an_additional_trial(search):
     assert search.start("d") == ("00003", "random", {"lr": 0.11})
     left = [round(search.start(f"e{number}")[2]["lr"], 9) for number in range(4)]
     assert left == [0.12, 0.13, 0.14, 0.15]
-    assert search.source.suggest("f") is None  # six of its own, and two that were asked for
+    # Six of its own, and two that were asked for
+    assert search.source.suggest("f") is None
 
 
 def test_finish_starts_no_more_trials(search):
@@ -180,7 +190,8 @@ def test_impossible_controls_are_refused_in_the_journal(snapshot, search):
 
 
 def test_requests_are_answered_once_despite_kills(search, folder):
-    search.ask(build_control("try", {"lr": 0.5}))  # journaled, and killed before it is done
+    # Journaled, and killed before it is done
+    search.ask(build_control("try", {"lr": 0.5}))
     send_request(
         search.folder, build_control("time-budget", 60)
     )  # and this one before it is journaled
@@ -207,7 +218,8 @@ def test_request_at_the_end_is_refused(search):
 
 
 def test_error_while_controls_are_read_ends_the_search(search):
-    errors = [RuntimeError("no such\nbucket")]  # of the first read, which the thread does
+    # Of the first read, which the thread does
+    errors = [RuntimeError("no such\nbucket")]
 
     class Broken(ExperimentFolder):
         def list_files(self, name):

@@ -7,7 +7,14 @@ import pytest
 from synthetic import Clock, Writer, make_folder
 
 from tuner.errors import InterruptedSearchError
-from tuner.experiment.events import FINISH, PATIENCE, SAME_FAILURE, TARGET, TIME_BUDGET, UTILITY
+from tuner.experiment.events import (
+    FINISH,
+    PATIENCE,
+    SAME_FAILURE,
+    TARGET,
+    TIME_BUDGET,
+    UTILITY,
+)
 from tuner.experiment.history import History
 from tuner.experiment.results.results import Results
 from tuner.search.stopping import EarlyEnd, StopRequest, describe_end, estimate_refit_s
@@ -92,7 +99,9 @@ class Search:
 
     def start(self, number, *values, config=None):
         trial_id = f"{number:05}"
-        self.after("trial_started", trial_id=trial_id, config=config or {"x": number / 99})
+        self.after(
+            "trial_started", trial_id=trial_id, config=config or {"x": number / 99}
+        )
         for epoch, value in enumerate(values, 1):
             self.after("result", trial_id=trial_id, epoch=epoch, metrics={"m": value})
         return trial_id
@@ -178,7 +187,10 @@ def test_early_end_reads_all_of_many_trials_seldom():
 @pytest.mark.parametrize("kind", ["exception", "bad_report", "crash", "timeout"])
 def test_early_end_after_three_first_failures_of_one_cause_ends_the_search(kind):
     search = Search()
-    messages = ("no lss; at net.py:12, <Net 0x7f01>", "no lss; at net.py:12, <Net 0x7f9b>")
+    messages = (
+        "no lss; at net.py:12, <Net 0x7f01>",
+        "no lss; at net.py:12, <Net 0x7f9b>",
+    )
     assert search.failed(0, messages[0], kind=kind) is None
     assert search.failed(1, messages[1], kind=kind) is None
     assert search.failed(2, messages[0], kind=kind) == SAME_FAILURE
@@ -186,7 +198,9 @@ def test_early_end_after_three_first_failures_of_one_cause_ends_the_search(kind)
 
 def test_early_end_after_failures_of_different_causes_goes_on():
     search = Search()
-    assert {search.failed(n, text) for n, text in enumerate(("a", "b", "a", "b"))} == {None}
+    assert {search.failed(n, text) for n, text in enumerate(("a", "b", "a", "b"))} == {
+        None
+    }
     assert search.failed(4, "a", kind="crash") is None
     assert search.failed(5, "a") == SAME_FAILURE
 
@@ -194,23 +208,32 @@ def test_early_end_after_failures_of_different_causes_goes_on():
 @pytest.mark.parametrize("kind", ["nan", "oom"])
 def test_early_end_after_failures_that_configs_may_cause_waits_for_ten(kind):
     search = Search()
-    assert {search.failed(n, "allocate 2 GiB of 9", kind=kind) for n in range(9)} == {None}
+    assert {search.failed(n, "allocate 2 GiB of 9", kind=kind) for n in range(9)} == {
+        None
+    }
     assert search.failed(9, "allocate 2 GiB of 7", kind=kind) == SAME_FAILURE
 
 
 def test_early_end_after_errors_of_configs_with_one_choice_waits_for_another_choice():
-    search = Search(space={"x": "uniform(0, 1)", "net": "choice(['a', 'b'])", "seed": 1})
+    search = Search(
+        space={"x": "uniform(0, 1)", "net": "choice(['a', 'b'])", "seed": 1}
+    )
     for number in range(4):
         config = {"x": number / 9, "net": "a", "seed": 1}
         assert search.failed(number, "no net a", config=config) is None
-    assert search.failed(4, "no net a", config={"x": 1, "net": "b", "seed": 1}) == SAME_FAILURE
+    assert (
+        search.failed(4, "no net a", config={"x": 1, "net": "b", "seed": 1})
+        == SAME_FAILURE
+    )
 
 
 @pytest.mark.parametrize("uncounted", [{"limits": ["m < 0"]}, {"from_epoch": 2}])
 def test_early_end_with_reports_that_do_not_count_goes_on(uncounted):
     search = Search(objective=uncounted)
     search.trial(0, 0.5)
-    assert {search.failed(number, "a", kind="crash") for number in range(1, 12)} == {None}
+    assert {search.failed(number, "a", kind="crash") for number in range(1, 12)} == {
+        None
+    }
 
 
 @pytest.mark.parametrize("kind", ["exception", "bad_report", "crash"])
@@ -219,7 +242,10 @@ def test_early_end_waits_for_trials_that_began_before_the_failures(kind):
     slow = [search.start(number) for number in range(13)]
     assert {search.failed(number, "a", kind=kind) for number in range(13, 18)} == {None}
     error = {"kind": kind, "message": "a"}
-    ends = [search.after("trial_ended", trial_id=i, status="failed", error=error) for i in slow]
+    ends = [
+        search.after("trial_ended", trial_id=i, status="failed", error=error)
+        for i in slow
+    ]
     assert ends == [None] * 12 + [SAME_FAILURE]
 
 
@@ -253,7 +279,11 @@ def test_early_end_on_a_resume_counts_a_trial_once_for_each_cause():
     assert [search.failed(number, "a") for number in range(5)] == [None] * 5
     assert search.failed(5, "a") == SAME_FAILURE
     search.resume(retry_failed=True)
-    assert [search.failed(number, "b") for number in range(3)] == [None, None, SAME_FAILURE]
+    assert [search.failed(number, "b") for number in range(3)] == [
+        None,
+        None,
+        SAME_FAILURE,
+    ]
 
 
 def test_early_end_after_a_kill_counts_the_failures_before_it():
@@ -265,19 +295,28 @@ def test_early_end_after_a_kill_counts_the_failures_before_it():
 
 
 @pytest.mark.parametrize(("begun_after", "never_started"), [(0, 2), (1, 1), (2, None)])
-def test_ending_counts_requested_configs_beyond_the_number_of_samples(begun_after, never_started):
+def test_ending_counts_requested_configs_beyond_the_number_of_samples(
+    begun_after, never_started
+):
     search = Search()
     search.trial(0, 0.5)
     search.trial(1, 0.4)
     search.after("control", id="1", control={"verb": "num-samples", "num_samples": 1})
     for number in (2, 3):
-        search.after("control", id=f"{number}", control={"verb": "try", "config": {"x": number}})
+        search.after(
+            "control", id=f"{number}", control={"verb": "try", "config": {"x": number}}
+        )
     search.after("control", id="4", control={"verb": "finish"})
     for number in range(2, 2 + begun_after):
-        search.after("trial_started", trial_id=f"{number:05}", config={}, origin="asked")
+        search.after(
+            "trial_started", trial_id=f"{number:05}", config={}, origin="asked"
+        )
         search.after("trial_ended", trial_id=f"{number:05}", status="completed")
     early = {"reason": FINISH, "never_started": never_started} if never_started else {}
-    assert search.ending(StopRequest(None), num_samples=1) == {"status": "completed", **early}
+    assert search.ending(StopRequest(None), num_samples=1) == {
+        "status": "completed",
+        **early,
+    }
 
 
 @pytest.mark.parametrize(

@@ -52,12 +52,18 @@ class Source(TuneSearcher):
         **more,
     ):
         origins = {i: REQUESTED if i in requested else "random" for i in taken}
-        trials = {i: TrialRecord(i, 0.0, origin=origin) for i, origin in origins.items()}
+        trials = {
+            i: TrialRecord(i, 0.0, origin=origin) for i, origin in origins.items()
+        }
         history = SimpleNamespace(trials=trials, steered=Steered(tries=list(tries)))
-        self.queue = TrialQueue(strategy, history, total=total, limit=lambda: limit, **more)
+        self.queue = TrialQueue(
+            strategy, history, total=total, limit=lambda: limit, **more
+        )
         steering = SimpleNamespace(answer_requests=lambda: None)
         super().__init__(
-            SimpleNamespace(queue=self.queue, steering=steering, is_over=lambda: is_over)
+            SimpleNamespace(
+                queue=self.queue, steering=steering, is_over=lambda: is_over
+            )
         )
 
     def ids(self, names):
@@ -79,7 +85,9 @@ def test_trials_draw_seeds_of_their_own_from_that_of_the_experiment():
 
 def test_suggest_begins_with_unfinished_trials_and_skips_taken_numbers():
     unfinished = [Assignment("00001", {"number": 1}, epoch=4)]
-    source = Source(Strategy(), total=4, taken=["00000", "00001", "00003"], unfinished=unfinished)
+    source = Source(
+        Strategy(), total=4, taken=["00000", "00001", "00003"], unfinished=unfinished
+    )
     first = source.suggest("a")
     assert (first["trial_id"], first["epoch"]) == ("00001", 4)
     assert source.ids("bc") == ["00002", None]
@@ -121,12 +129,19 @@ def test_assignments_have_the_origin_and_seed_of_their_strategy():
         def seed_of(self, trial_id):
             return 7
 
-    for strategy, expected in ((Telling(), ("origin of 00000", 7)), (Strategy(), (None, None))):
+    for strategy, expected in (
+        (Telling(), ("origin of 00000", 7)),
+        (Strategy(), (None, None)),
+    ):
         assignment = Source(strategy).suggest("a")
         assert (assignment["origin"], assignment["seed"]) == expected
 
 
-SPACE = {"lr": "loguniform(1e-4, 1)", "units": "randint(4, 64)", "kind": "choice(['a', 'b'])"}
+SPACE = {
+    "lr": "loguniform(1e-4, 1)",
+    "units": "randint(4, 64)",
+    "kind": "choice(['a', 'b'])",
+}
 
 
 def searcher(strategy):
@@ -140,11 +155,18 @@ def run(search, numbers, events):
         trial_id = f"{number:05}"
         config = search.suggest(trial_id)
         configs.append(config)
-        events.append({"event": "trial_started", "trial_id": trial_id, "config": config})
+        events.append(
+            {"event": "trial_started", "trial_id": trial_id, "config": config}
+        )
         for epoch in (1, 2):
             metrics = {"loss": abs(config["lr"] - 0.1) + config["units"] / 64 / epoch}
             events.append(
-                {"event": "result", "trial_id": trial_id, "epoch": epoch, "metrics": metrics}
+                {
+                    "event": "result",
+                    "trial_id": trial_id,
+                    "epoch": epoch,
+                    "metrics": metrics,
+                }
             )
             result = {**metrics, "training_iteration": epoch}
             search.on_trial_result(trial_id, result)
@@ -180,7 +202,9 @@ def test_strategy_learns_from_a_trial_that_goes_on_after_its_end(status):
     replay_trials(live, events)
     assert live.trials["00011"].status != "running"
     config = events[-4]["config"]
-    source = Source(live, taken=["00011"], unfinished=[Assignment("00011", config, epoch=2)])
+    source = Source(
+        live, taken=["00011"], unfinished=[Assignment("00011", config, epoch=2)]
+    )
     source.suggest("a")
     source.on_trial_result("a", {"loss": 0.0, "training_iteration": 3})
     replayed = searcher("bohb")
@@ -191,7 +215,10 @@ def test_strategy_learns_from_a_trial_that_goes_on_after_its_end(status):
     replay_trials(replayed, [*events, *later])
     trials = replayed.trials
     assert trials == live.trials
-    assert (trials["00011"].status, list(trials["00011"].reports)) == ("running", [1, 2, 3])
+    assert (trials["00011"].status, list(trials["00011"].reports)) == (
+        "running",
+        [1, 2, 3],
+    )
 
 
 def test_strategy_gets_requested_configs_only_if_it_takes_them():

@@ -39,7 +39,9 @@ class Trials:
         self.journal = Journal.open(folder, clock=Clock())
         changes = {"objective": {"metric": "val_loss"}, "timeouts": {"report_s": 60}}
         changed = Results(folder).spec.replace(scheduler={"max_t": 3}, **changes)
-        self.driver = driver = Driver(Plan(changed), ExperimentFolder(folder), self.journal)
+        self.driver = driver = Driver(
+            Plan(changed), ExperimentFolder(folder), self.journal
+        )
         driver.restore()
         driver.record_search_start(resumed=False)
         driver.observers = [self.seen.append]
@@ -49,14 +51,25 @@ class Trials:
         driver.is_over = lambda: self.is_over
         driver.steering.pop_requested_end = self.leaving.get
         driver.queue.retry = lambda trial: self.settled.append((trial.trial_id, True))
-        driver.queue.report_failure = lambda *failed: self.settled.append((*failed, False))
+        driver.queue.report_failure = lambda *failed: self.settled.append(
+            (*failed, False)
+        )
         self.recorder = Recorder(driver, call_of=lambda error: call)
 
     def start(self, *numbers):
         for number in numbers:
             self.recorder.on_trial_start(0, [], trial(number))
 
-    def result(self, number, epoch, *saved, val_loss=None, done=False, worker=None, own_end=False):
+    def result(
+        self,
+        number,
+        epoch,
+        *saved,
+        val_loss=None,
+        done=False,
+        worker=None,
+        own_end=False,
+    ):
         metrics = {"val_loss": val_loss or 1 / epoch}
         report = {"metrics": metrics, "checkpoints": saved, "is_saved": worker is None}
         report |= {"done": True} if own_end else {}
@@ -85,7 +98,11 @@ class Trials:
 
 
 def saved(epoch):
-    return {"epoch": epoch, "path": f"trials/00000/checkpoints/{epoch}/s", "sha256": "0" * 64}
+    return {
+        "epoch": epoch,
+        "path": f"trials/00000/checkpoints/{epoch}/s",
+        "sha256": "0" * 64,
+    }
 
 
 def trial(number, error_file=None, worker=None, **config):
@@ -151,7 +168,10 @@ def test_recorder_shows_the_scheduler_a_report_that_ends_its_trial(trials, monke
         trials.result(number, 3, val_loss=0.5, done=True)
         trials.complete(number)
     assert shown == [("00000", 3, 0.5)]
-    assert [trial.status for trial in trials.history.trials.values()] == ["completed", "stopped"]
+    assert [trial.status for trial in trials.history.trials.values()] == [
+        "completed",
+        "stopped",
+    ]
 
 
 def test_recorder_journals_a_reported_failure_after_what_was_saved(trials):
@@ -206,11 +226,20 @@ def test_recorder_lets_a_trial_that_ends_save_its_checkpoint(trials, monkeypatch
     trials.result(0, 2, done=ends == "stopped", worker=worker)
     trials.complete(0)
     assert worker.calls == 1
-    kinds = ["trial_started", "result", "result", "checkpoint", "checkpoint", "trial_ended"]
+    kinds = [
+        "trial_started",
+        "result",
+        "result",
+        "checkpoint",
+        "checkpoint",
+        "trial_ended",
+    ]
     assert trials.kinds() == kinds
 
 
-def test_recorder_completes_a_trial_whose_worker_dies_as_it_saves(trials, monkeypatch, caplog):
+def test_recorder_completes_a_trial_whose_worker_dies_as_it_saves(
+    trials, monkeypatch, caplog
+):
     trials.start(0)
     trials.result(0, 1, done=True, worker=Worker(RayActorError(), monkeypatch))
     trials.complete(0)
@@ -218,7 +247,9 @@ def test_recorder_completes_a_trial_whose_worker_dies_as_it_saves(trials, monkey
     assert "trial 00000: its last checkpoint is not written" in caplog.text
 
 
-def test_recorder_fails_the_search_if_a_last_checkpoint_cannot_be_stored(trials, monkeypatch):
+def test_recorder_fails_the_search_if_a_last_checkpoint_cannot_be_stored(
+    trials, monkeypatch
+):
     failure = {"kind": STORAGE, "message": "cannot write it"}
     trials.start(0)
     trials.result(0, 1, done=True, worker=Worker({"failure": failure}, monkeypatch))
@@ -260,7 +291,9 @@ def test_recorder_starts_and_retries_a_trial_that_dies_before_it_starts(trials):
 
 @pytest.mark.parametrize("is_dead", [True, False])
 def test_recorder_of_a_renamed_folder_keeps_its_error(trials, tmp_path, is_dead):
-    (tmp_path / "error.pkl").write_bytes(pickle.dumps(WorkerReplacedError("it has kept 600 MiB")))
+    (tmp_path / "error.pkl").write_bytes(
+        pickle.dumps(WorkerReplacedError("it has kept 600 MiB"))
+    )
     trials.folder.rename(tmp_path / "renamed")
     if is_dead:
         trials.die(0, str(tmp_path / "error.pkl"))
@@ -272,8 +305,12 @@ def test_recorder_of_a_renamed_folder_keeps_its_error(trials, tmp_path, is_dead)
     assert trials.settled == []
 
 
-def test_recorder_retries_a_trial_whose_worker_is_replaced_any_number_of_times(trials, tmp_path):
-    (tmp_path / "error.pkl").write_bytes(pickle.dumps(WorkerReplacedError("it has kept 600 MiB")))
+def test_recorder_retries_a_trial_whose_worker_is_replaced_any_number_of_times(
+    trials, tmp_path
+):
+    (tmp_path / "error.pkl").write_bytes(
+        pickle.dumps(WorkerReplacedError("it has kept 600 MiB"))
+    )
     for _ in range(9):
         trials.die(0, str(tmp_path / "error.pkl"))
     assert trials.settled == [("00000", True)] * 9
@@ -293,7 +330,9 @@ def test_recorder_ends_trials_as_users_request(trials):
     assert trials.settled == [("00001", True)]  # it goes on later
 
 
-def test_emit_with_a_failed_journal_keeps_the_error_and_notifies_nobody(trials, monkeypatch):
+def test_emit_with_a_failed_journal_keeps_the_error_and_notifies_nobody(
+    trials, monkeypatch
+):
     def full(*args, **fields):
         raise JournalError("no space left")
 
@@ -313,7 +352,9 @@ def test_unfinished_keeps_a_whole_trial_whose_code_runs_on(trials, runs_on):
     trials.result(0, 3)
     trials.stopped.add("00000")
     whole = trials.history.trials["00000"]
-    assert list(trials.driver.iterate_unfinished(runs_on=runs_on)) == ([whole] if runs_on else [])
+    assert list(trials.driver.iterate_unfinished(runs_on=runs_on)) == (
+        [whole] if runs_on else []
+    )
     assert whole.status == ("running" if runs_on else "completed")
 
 
@@ -327,7 +368,13 @@ def failure(error=None, call=None):
 
 @pytest.mark.parametrize(
     "call",
-    [("train", 61), ("start", 61), ("reset", 61), ("train", 91, True), ("start", 91, True)],
+    [
+        ("train", 61),
+        ("start", 61),
+        ("reset", 61),
+        ("train", 91, True),
+        ("start", 91, True),
+    ],
 )
 def test_failure_of_a_process_that_dies_after_long_silence_is_a_timeout(snapshot, call):
     snapshot.compare_value(failure(call=call_of(*call)))
@@ -345,7 +392,11 @@ def test_failure_of_a_worker_that_ends_between_two_trials_is_none():
 
 @pytest.mark.parametrize(
     ("content", "error"),
-    [(pickle.dumps(ValueError("x")), "ValueError('x')"), (b"torn", "None"), (b"N.", "None")],
+    [
+        (pickle.dumps(ValueError("x")), "ValueError('x')"),
+        (b"torn", "None"),
+        (b"N.", "None"),
+    ],
 )
 def test_error_of_reads_what_ray_wrote_if_it_can(tmp_path, content, error):
     file = tmp_path / "error.pkl"

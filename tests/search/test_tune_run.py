@@ -14,14 +14,18 @@ from tuner.spec.sections import Resources
     [
         ({"cpus": 1}, [{"CPU": 1}]),
         ({"cpus": 2, "gpus": 0.25}, [{"CPU": 2, "GPU": 0.25}]),
-        ({"cpus": 1, "gpus": 1, "workers": 2}, [{"CPU": 1, "GPU": 1}, {"CPU": 1, "GPU": 1}]),
+        (
+            {"cpus": 1, "gpus": 1, "workers": 2},
+            [{"CPU": 1, "GPU": 1}, {"CPU": 1, "GPU": 1}],
+        ),
         ({"cpus": 2, "split": 3}, [{"CPU": 2}] * 3),
     ],
 )
 def test_placement_reserves_what_the_workers_use(resources, bundles):
     group = build_placement(Resources(**resources))
     assert group.bundles == bundles
-    assert group.head_bundle_is_empty == (len(bundles) > 1)  # who only watches reserves nothing
+    # Who only watches reserves nothing
+    assert group.head_bundle_is_empty == (len(bundles) > 1)
 
 
 def test_stop_all_ends_all_trials_or_none_and_pickles():

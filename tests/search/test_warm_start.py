@@ -36,7 +36,12 @@ def earlier(tmp_path):
 
 
 def spec_of(earlier, **changes):
-    search = {"strategy": "hyperopt", "space": SPACE, "startup": 2, **changes.pop("search", {})}
+    search = {
+        "strategy": "hyperopt",
+        "space": SPACE,
+        "startup": 2,
+        **changes.pop("search", {}),
+    }
     return build_spec(
         {
             "name": "second",
@@ -57,12 +62,18 @@ def skipping(earlier, strategy="grid", search=None, num_samples=9, **changes):
     """The spec of a search that does not learn."""
     raw = spec_of(earlier).model_dump(mode="json")
     search = {"strategy": strategy, "space": GRID, **(search or {})}
-    return settle_spec(build_spec({**raw, "search": search, "num_samples": num_samples, **changes}))
+    return settle_spec(
+        build_spec({**raw, "search": search, "num_samples": num_samples, **changes})
+    )
 
 
 def test_warm_start_has_finished_trials_of_an_experiment_by_name_or_path(earlier):
     warm_start = build_warm_start(spec_of(earlier))
-    assert [trial.trial_id for trial in warm_start.trials] == ["00000", "00001", "00002"]
+    assert [trial.trial_id for trial in warm_start.trials] == [
+        "00000",
+        "00001",
+        "00002",
+    ]
     assert warm_start.notes == ("3 of the 3 finished trials of first are given",)
     assert build_warm_start(spec_of(earlier, warm_start=None)) is None
     named = spec_of(earlier, warm_start=str(earlier), storage="elsewhere")
@@ -101,7 +112,9 @@ def test_warm_start_notes_each_hyperparameter_that_does_not_match(snapshot, earl
         ({"warm_start": "firts"}, UsageError),
     ],
 )
-def test_warm_start_without_a_match_is_refused_with_every_reason(earlier, changes, error, snapshot):
+def test_warm_start_without_a_match_is_refused_with_every_reason(
+    earlier, changes, error, snapshot
+):
     with snapshot.raises(error):
         build_warm_start(spec_of(earlier, **changes))
 
@@ -110,7 +123,9 @@ def test_warm_start_without_a_match_is_refused_with_every_reason(earlier, change
 def test_add_to_a_search_that_does_not_learn_skips_tried_configs(earlier, strategy):
     second = skipping(earlier, strategy, num_samples=8)
     warm_start = build_warm_start(second)
-    assert warm_start.notes == ("2 of the 3 finished trials of first are not tried again",)
+    assert warm_start.notes == (
+        "2 of the 3 finished trials of first are not tried again",
+    )
     assert warm_start.count_skipped(second.search) == 2
     assert (second.trials, Plan(second, warm_start=warm_start).trials) == (8, 7)
     search = second.search.build(0)
@@ -172,7 +187,9 @@ def add_experiment(storage, name, lrs, *, curves=None, **spec):
     writer.end()
 
 
-def test_several_experiments_begin_the_search_with_their_best_configs(snapshot, earlier):
+def test_several_experiments_begin_the_search_with_their_best_configs(
+    snapshot, earlier
+):
     add_experiment(earlier.parent, "other", [0.2, 0.02])
     add_experiment(earlier.parent, "wide", [5.0, 0.3, 0.03], num_samples=9)
     second = spec_of(earlier, warm_start=["other", "wide", "first"], num_samples=9)
@@ -187,16 +204,27 @@ def test_several_experiments_begin_the_search_with_their_best_configs(snapshot, 
 
 
 @pytest.mark.parametrize(("choose", "best"), [("estimate", 0.2), ("best_epoch", 0.02)])
-def test_several_experiments_choose_their_best_as_they_were_recorded(earlier, choose, best):
+def test_several_experiments_choose_their_best_as_they_were_recorded(
+    earlier, choose, best
+):
     objective = {"metric": "val_accuracy", "mode": "max", "choose": choose}
-    curves = [[0.7] * 19 + [0.66], [*[0.5] * 10, 0.9, *[0.5] * 8, 0.68]]  # steady and lucky
-    add_experiment(earlier.parent, "other", [0.2, 0.02], curves=curves, objective=objective)
-    portfolio = build_warm_start(spec_of(earlier, warm_start=["first", "other"])).portfolio
+    # Steady and lucky
+    curves = [[0.7] * 19 + [0.66], [*[0.5] * 10, 0.9, *[0.5] * 8, 0.68]]
+    add_experiment(
+        earlier.parent, "other", [0.2, 0.02], curves=curves, objective=objective
+    )
+    portfolio = build_warm_start(
+        spec_of(earlier, warm_start=["first", "other"])
+    ).portfolio
     assert [config["lr"] for config in portfolio] == [best]
 
 
-@pytest.mark.parametrize("strategy", ["random", "hyperopt", "bohb", "bayesopt", "mixed"])
-def test_several_experiments_are_saved_so_that_a_resume_suggests_the_same(earlier, strategy):
+@pytest.mark.parametrize(
+    "strategy", ["random", "hyperopt", "bohb", "bayesopt", "mixed"]
+)
+def test_several_experiments_are_saved_so_that_a_resume_suggests_the_same(
+    earlier, strategy
+):
     add_experiment(earlier.parent, "other", [0.2, 0.02])
     changes = {"warm_start": ["first", "other"], "num_samples": 12}
     if strategy == "random":
@@ -251,7 +279,9 @@ def test_complete_storage_leaves_out_what_does_not_match(snapshot, earlier):
 
 def test_empty_storage_begins_without(snapshot, tmp_path):
     second = spec_of(tmp_path / "first", warm_start=".")
-    assert build_warm_start(second).notes == ("0 configs of 0 experiments begin the search",)
+    assert build_warm_start(second).notes == (
+        "0 configs of 0 experiments begin the search",
+    )
     add_experiment(tmp_path, "losses", [0.2], metric="val_loss", mode="min")
     with snapshot.raises(SpecError):
         build_warm_start(spec_of(tmp_path / "first", warm_start=["losses", "."]))
@@ -272,7 +302,9 @@ def suggested(search, trial_id):
 
 @pytest.mark.parametrize("strategy", ["bayesopt", "bohb", "hyperopt"])
 def test_add_to_a_learning_search_begins_with_its_model(tmp_path, strategy):
-    writer = Writer(make_folder(tmp_path / "first", search={"strategy": "random", "space": SPACE}))
+    writer = Writer(
+        make_folder(tmp_path / "first", search={"strategy": "random", "space": SPACE})
+    )
     for number in range(30):
         config = {"lr": 10 ** (-number / 10), "momentum": number % 7 / 7}
         epochs, end = (3, "completed") if number % 3 == 0 else (1, "stopped")
@@ -280,10 +312,16 @@ def test_add_to_a_learning_search_begins_with_its_model(tmp_path, strategy):
         writer.trial(number, [value] * epochs, config=config, end=end)
     writer.end()
     settings = {"random_share": 0} if strategy == "bohb" else {}
-    second = spec_of(writer.folder, search={"strategy": strategy, "startup": 4, **settings})
-    search, cold = (second.search.build(0, objective=second.objective, max_t=3) for _ in range(2))
+    second = spec_of(
+        writer.folder, search={"strategy": strategy, "startup": 4, **settings}
+    )
+    search, cold = (
+        second.search.build(0, objective=second.objective, max_t=3) for _ in range(2)
+    )
     build_warm_start(second).apply(search)
-    configs, origins = zip(*(suggested(search, f"{n:05}") for n in range(5)), strict=True)
+    configs, origins = zip(
+        *(suggested(search, f"{n:05}") for n in range(5)), strict=True
+    )
     assert set(origins) == {"warm"}
     assert sum(0.003 < config["lr"] < 0.3 for config in configs) >= 4
     for number in range(4):

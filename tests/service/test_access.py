@@ -51,10 +51,20 @@ def test_guard_requires_token_below_api_only():
     assert ask("GET", "/page.js", HOST).status_code == 200
     for path in ("/api", "/api/experiments", "/api/events", "/api//", "/apis"):
         assert ask("GET", path, HOST).status_code == 401
-    wrong = {**HOST, "authorization": "Bearer the-tokem", "cookie": f"tuner_8642={TOKEN}"}
+    wrong = {
+        **HOST,
+        "authorization": "Bearer the-tokem",
+        "cookie": f"tuner_8642={TOKEN}",
+    }
     assert ask("GET", "/api/x", wrong).status_code == 401
-    assert ask("GET", "/api/x", {**HOST, "cookie": b"tuner_8642=\xc3\xa9"}).status_code == 401
-    assert ask("GET", "/api/x", {**HOST, "cookie": f"tuner_8643={TOKEN}"}).status_code == 401
+    assert (
+        ask("GET", "/api/x", {**HOST, "cookie": b"tuner_8642=\xc3\xa9"}).status_code
+        == 401
+    )
+    assert (
+        ask("GET", "/api/x", {**HOST, "cookie": f"tuner_8643={TOKEN}"}).status_code
+        == 401
+    )
     for right in (BEARER, COOKIE):
         assert ask("GET", "/api/x", right).text == "done"
 
@@ -78,13 +88,17 @@ def test_cookie_over_tls_is_secure():
     assert "Secure" in access.accept_token(HTTPConnection(scope)).headers["set-cookie"]
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8642", "", "127.0.0.1.evil:8642"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8642", "", "127.0.0.1.evil:8642"]
+)
 def test_guard_rejects_other_host_names(host):
     for path in ("/", f"/?token={TOKEN}", "/api/x"):
         assert ask("GET", path, {**BEARER, "host": host}).status_code == 400
 
 
-@pytest.mark.parametrize("host", ["localhost:1", "LOCALHOST", "127.0.0.1:9000", "[::1]:8642"])
+@pytest.mark.parametrize(
+    "host", ["localhost:1", "LOCALHOST", "127.0.0.1:9000", "[::1]:8642"]
+)
 def test_guard_accepts_own_names_on_every_port(host):
     assert ask("GET", "/api/x", {**BEARER, "host": host}).status_code == 200
 
@@ -95,14 +109,23 @@ def test_guard_rejects_cookie_from_another_origin():
     for other in ({}, {"origin": "http://127.0.0.1:3000"}, {"origin": "null"}):
         assert ask("POST", "/api/x", {**COOKIE, **other}, b"{}").status_code == 403
     for site in ("cross-site", "same-site"):
-        assert ask("GET", "/api/x", {**COOKIE, "sec-fetch-site": site}).status_code == 403
-    assert ask("GET", "/api/x", {**COOKIE, "sec-fetch-site": "same-origin"}).status_code == 200
-    assert ask("POST", "/api/x", BEARER, b"{}").status_code == 200  # no browser adds that by itself
+        assert (
+            ask("GET", "/api/x", {**COOKIE, "sec-fetch-site": site}).status_code == 403
+        )
+    assert (
+        ask("GET", "/api/x", {**COOKIE, "sec-fetch-site": "same-origin"}).status_code
+        == 200
+    )
+    # No browser adds that by itself
+    assert ask("POST", "/api/x", BEARER, b"{}").status_code == 200
 
 
 def test_guard_limits_size_of_body():
     assert ask("POST", "/api/x", BEARER, b"x" * (MAX_BODY_BYTES + 1)).status_code == 413
-    assert ask("POST", "/api/x", {**BEARER, "content-length": "9" * 5000}).status_code == 413
+    assert (
+        ask("POST", "/api/x", {**BEARER, "content-length": "9" * 5000}).status_code
+        == 413
+    )
     for unsaid in ({"content-length": "-1"}, {"transfer-encoding": "chunked"}):
         assert ask("POST", "/api/x", {**BEARER, **unsaid}).status_code == 411
     assert ask("POST", "/api/x", BEARER).status_code == 200
@@ -134,9 +157,12 @@ def test_token_of_is_a_new_one_or_that_of_the_environment_once(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "token", ["secret-7", "a" * 201, f"{USER_TOKEN} x", f"{USER_TOKEN}&a=b", f"{USER_TOKEN}\n"]
+    "token",
+    ["secret-7", "a" * 201, f"{USER_TOKEN} x", f"{USER_TOKEN}&a=b", f"{USER_TOKEN}\n"],
 )
-def test_token_of_rejects_weak_or_unquotable_token_without_showing_it(snapshot, monkeypatch, token):
+def test_token_of_rejects_weak_or_unquotable_token_without_showing_it(
+    snapshot, monkeypatch, token
+):
     monkeypatch.setenv(TOKEN_VARIABLE, token)
     with snapshot.raises(UsageError) as refused:
         choose_token()

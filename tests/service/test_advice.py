@@ -32,7 +32,9 @@ def test_running_search_gets_the_trials_that_advice_misses(tmp_path):
     writer.trial(0, [0.5], config={"lr": 0.1})
     served = Served(tmp_path)
     [finding] = served.get("x", "findings").json()
-    assert finding["offer"]["text"] == "This search runs 40 trials in all, in place of 4."
+    assert (
+        finding["offer"]["text"] == "This search runs 40 trials in all, in place of 4."
+    )
     assert served.post("x", "advice", command=finding["command"]).status_code == 201
     [request] = control.read_requests(ExperimentFolder(writer.folder))
     assert request.control == control.build_control("num-samples", 40)
@@ -66,7 +68,9 @@ def test_finding_adds_its_search_to_the_queue(tmp_path):
         scheduler=None,
     )
     served = Served(tmp_path)
-    command = next(each["command"] for each in served.get("x", "findings").json() if each["offer"])
+    command = next(
+        each["command"] for each in served.get("x", "findings").json() if each["offer"]
+    )
     answer = served.post("x", "advice", command=command)
     assert Queue(str(tmp_path)).read_entry(answer.json()["name"]).user == "browser"
     assert served.post("x", "advice", command=f"{command} ").status_code == 400

@@ -85,9 +85,17 @@ def test_post_control_requests_it(tmp_path, running):
     served = Served(tmp_path)
     answer = served.post("running", "control", verb="stop-trial", trial_id="00000")
     [pending] = control.read_requests(ExperimentFolder(running.folder))
-    assert (answer.status_code, answer.json()["id"], pending.by) == (202, pending.id, "browser")
+    assert (answer.status_code, answer.json()["id"], pending.by) == (
+        202,
+        pending.id,
+        "browser",
+    )
     waits = "stop-trial 00000, asked by browser: the driver has not answered yet"
-    shown = {**pending.model_dump(mode="json"), "text": "stop-trial 00000", "line": waits}
+    shown = {
+        **pending.model_dump(mode="json"),
+        "text": "stop-trial 00000",
+        "line": waits,
+    }
     assert served.get("running", "control").json() == [shown]
 
 
@@ -113,14 +121,19 @@ def test_log_is_plain_text_and_report_is_sandboxed(storage):
     log = served.get("digits", "trials", "0", "log")
     assert log.headers["content-type"].startswith("text/plain")
     report = served.get("digits", "report")
-    assert report.headers["content-security-policy"].startswith("sandbox allow-scripts;")
+    assert report.headers["content-security-policy"].startswith(
+        "sandbox allow-scripts;"
+    )
     assert "digits" in report.text
 
 
 def figures_of(storage, *sections, name="digits", **query):
     """The answer, with its figures by their names."""
     answer = Served(storage).get(name, "figures", section=sections, **query).json()
-    return {**answer, "figures": {figure["name"]: figure for figure in answer["figures"]}}
+    return {
+        **answer,
+        "figures": {figure["name"]: figure for figure in answer["figures"]},
+    }
 
 
 def test_figures_are_those_of_the_report(snapshot, storage):
@@ -129,27 +142,41 @@ def test_figures_are_those_of_the_report(snapshot, storage):
     snapshot.compare_value(answer)
     data = FigureData(Results(storage / "digits"))
     drawn = [*draw_section("best", data, by="epochs"), *draw_section("stopping", data)]
-    expected = {figure.name: json.loads(json.dumps(figure.as_dict())) for figure in drawn}
+    expected = {
+        figure.name: json.loads(json.dumps(figure.as_dict())) for figure in drawn
+    }
     assert figures == expected
 
 
 def test_figures_show_the_chosen_trials_alone(storage):
     def drawn(**query):
-        return figures_of(storage, "best", **query)["figures"]["history"]["plot"]["data"][0]
+        return figures_of(storage, "best", **query)["figures"]["history"]["plot"][
+            "data"
+        ][0]
 
     everything = drawn()["customdata"]
     some = drawn(where="lr > 0.05 and status == 'stopped'")["customdata"]
-    rows = Served(storage).get("digits", "trials", where="lr > 0.05 and status == 'stopped'")
+    rows = Served(storage).get(
+        "digits", "trials", where="lr > 0.05 and status == 'stopped'"
+    )
     assert some == [row["trial_id"] for row in rows.json()]
     assert 0 < len(some) < len(everything)
-    best = [row["trial_id"] for row in Served(storage).get("digits", "best", top=3).json()]
+    best = [
+        row["trial_id"] for row in Served(storage).get("digits", "best", top=3).json()
+    ]
     assert sorted(drawn(top=3)["customdata"]) == sorted(best)
     assert len(drawn(top=1, where="status == 'stopped'")["customdata"]) == 1
 
 
 def test_figures_without_trials_say_why(storage):
-    figures = figures_of(storage, "best", "hyperparameters", "stopping", name="failed")["figures"]
-    captions = {name: figure["caption"] for name, figure in figures.items() if not figure["plot"]}
+    figures = figures_of(storage, "best", "hyperparameters", "stopping", name="failed")[
+        "figures"
+    ]
+    captions = {
+        name: figure["caption"]
+        for name, figure in figures.items()
+        if not figure["plot"]
+    }
     assert captions.keys() == {"history", "hyperparameters", "rungs"}
     assert all(caption.startswith("Nothing to show: ") for caption in captions.values())
 
@@ -167,10 +194,12 @@ def write(results, data, **limit):
 
 
 def test_log_of_is_the_plain_end(results):
-    assert write(results, b"\x1b[1;31mred\x1b[0m\n 1%\r50%\r99%\r\n\x1b]0;title\x07\xff <b>\n") == (
-        "red\n99%\n ]0;title \ufffd <b>\n"
+    assert write(
+        results, b"\x1b[1;31mred\x1b[0m\n 1%\r50%\r99%\r\n\x1b]0;title\x07\xff <b>\n"
+    ) == ("red\n99%\n ]0;title \ufffd <b>\n")
+    assert (
+        write(results, b"first line\nsecond line\nthird\n", most=17) == "...\nthird\n"
     )
-    assert write(results, b"first line\nsecond line\nthird\n", most=17) == "...\nthird\n"
 
 
 def test_log_of_follows_no_link(results, tmp_path):

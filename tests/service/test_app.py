@@ -46,7 +46,9 @@ def test_page_loads_only_its_own_files_and_parses_no_html(tmp_path):
     for path in re.findall(r'(?:href|src)="(/page[^"]*)"', page.text):
         assert served.ask("GET", path).status_code == 200
     assert not re.search(r"https?://", page.text)  # nothing of another server
-    assert served.ask("GET", "/verbs.js").text.startswith('export default [{"name": "stop-trial",')
+    assert served.ask("GET", "/verbs.js").text.startswith(
+        'export default [{"name": "stop-trial",'
+    )
     plotly = served.ask("GET", "/plotly.js")
     assert plotly.headers["cache-control"] == "max-age=604800"
     assert "plotly.js v" in plotly.text[:200]
@@ -55,7 +57,9 @@ def test_page_loads_only_its_own_files_and_parses_no_html(tmp_path):
         assert not re.findall(parsed, served.ask("GET", f"/{name}.js").text)
 
 
-@pytest.mark.parametrize("path", ["/page/page.html", "/page.css/../app.py", "/%2e%2e/app.py"])
+@pytest.mark.parametrize(
+    "path", ["/page/page.html", "/page.css/../app.py", "/%2e%2e/app.py"]
+)
 def test_other_files_are_not_served(tmp_path, path):
     assert Served(tmp_path).ask("GET", f"{HOST}{path}").status_code == 404
 
@@ -66,10 +70,16 @@ def test_agents_are_not_served_unless_requested(tmp_path):
 
 def test_openapi_has_every_endpoint_and_valid_schemas(tmp_path):
     document = Served(tmp_path).ask("GET", "/api/openapi.json").json()
-    paths = {"/api/experiments/{name}/trials/{trial_id}", "/api/events", "/api/ask-tell/"}
+    paths = {
+        "/api/experiments/{name}/trials/{trial_id}",
+        "/api/events",
+        "/api/ask-tell/",
+    }
     assert paths <= set(document["paths"])
     for operations in document["paths"].values():
-        assert all("422" not in operation["responses"] for operation in operations.values())
+        assert all(
+            "422" not in operation["responses"] for operation in operations.values()
+        )
     schemas = document["components"]["schemas"]
     for schema in schemas.values():
         Draft202012Validator.check_schema(schema)
@@ -114,7 +124,10 @@ def test_stream_sends_everything_then_changes(writer, experiments):
     async def story(live):
         events = stream(live, "digits")
         kind, data = await anext(events)
-        assert (kind, [listed["name"] for listed in data["listed"]]) == ("experiments", ["digits"])
+        assert (kind, [listed["name"] for listed in data["listed"]]) == (
+            "experiments",
+            ["digits"],
+        )
         kind, data = await anext(events)
         assert (kind, data["best"]) == ("experiment", None)
         writer.trial(0, [0.5])
@@ -129,7 +142,9 @@ def test_stream_sends_everything_then_changes(writer, experiments):
     writer.end()
 
 
-def test_stream_recovers_after_storage_failure(tmp_path, writer, experiments, monkeypatch):
+def test_stream_recovers_after_storage_failure(
+    tmp_path, writer, experiments, monkeypatch
+):
 
     def fails(storage, *, trusted):
         raise OSError(errno.ESTALE, "Stale file handle")
@@ -140,7 +155,10 @@ def test_stream_recovers_after_storage_failure(tmp_path, writer, experiments, mo
         with monkeypatch.context() as broken:
             broken.setattr(watch, "find_experiment_folders", fails)
             data = (await anext(events))[1]
-            assert data["problem"] == f"{tmp_path} cannot be read: [Errno 116] Stale file handle"
+            assert (
+                data["problem"]
+                == f"{tmp_path} cannot be read: [Errno 116] Stale file handle"
+            )
         assert (await anext(events))[1]["problem"] == ""
         writer.trial(0, [0.5])
         assert (await anext(events))[1]["listed"][0]["best"] == 0.5
@@ -191,14 +209,18 @@ def get(url, **headers):
 
 def test_serve_ends_on_signal_with_an_open_stream(tmp_path):
     process, url = started(tmp_path)
-    base, token = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/\?token=(\S{43})", url).groups()
+    base, token = re.fullmatch(
+        r"(http://127\.0\.0\.1:\d+)/\?token=(\S{43})", url
+    ).groups()
     assert outside([process.pid]) == []
     assert len(listening([process.pid])) == 1
     bearer = {"Authorization": f"Bearer {token}"}
     assert '"name":"digits"' in get(f"{base}/api/experiments", **bearer)
     with pytest.raises(urllib.error.HTTPError, match="401"):
         get(f"{base}/api/experiments")
-    stream = urllib.request.urlopen(urllib.request.Request(f"{base}/api/events", headers=bearer))
+    stream = urllib.request.urlopen(
+        urllib.request.Request(f"{base}/api/events", headers=bearer)
+    )
     assert stream.readline() == b"event: experiments\n"
     process.send_signal(signal.SIGTERM)
     _, stderr = process.communicate(timeout=60)
@@ -212,7 +234,9 @@ def test_request_that_the_end_of_the_server_cuts_short_is_to_be_sent_again(capfd
         server.handle_exit(signal.SIGTERM, None)
         await asyncio.sleep(60)
 
-    app = Starlette(routes=[Route("/", report)], middleware=[Middleware(AnswerAtTheEnd)])
+    app = Starlette(
+        routes=[Route("/", report)], middleware=[Middleware(AnswerAtTheEnd)]
+    )
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=0.05)
     server = _Server(config, Live(None), lambda: None)
     listening = socket.create_server(("127.0.0.1", 0))
@@ -231,14 +255,17 @@ def test_serve_over_tls_until_interrupted(tmp_path):
     key = tmp_path / "key.pem"
     made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
     subprocess.run(
-        ["openssl", *made, "-keyout", key, "-out", cert], check=True, capture_output=True
+        ["openssl", *made, "-keyout", key, "-out", cert],
+        check=True,
+        capture_output=True,
     )
     process, url = started(tmp_path, "--host", "0.0.0.0", "--cert", cert, "--key", key)
     port, token = re.fullmatch(r"https://[^/]+:(\d+)/\?token=(\S+)", url).groups()
     trusted = ssl.create_default_context(cafile=cert)
     trusted.check_hostname = False
     request = urllib.request.Request(
-        f"https://localhost:{port}/api/experiments", headers={"Authorization": f"Bearer {token}"}
+        f"https://localhost:{port}/api/experiments",
+        headers={"Authorization": f"Bearer {token}"},
     )
     with urllib.request.urlopen(request, context=trusted) as answer:
         assert b"digits" in answer.read()
@@ -250,7 +277,9 @@ def test_serve_over_tls_until_interrupted(tmp_path):
 def serve_hastily(app, story, **limits):
     """Run `story(server, address)` while a server whose connections have these limits serves."""
     hasty = type("Hasty", (_Connection,), limits)
-    server = _Server(uvicorn.Config(app, http=hasty, log_level="error"), Live(None), lambda: None)
+    server = _Server(
+        uvicorn.Config(app, http=hasty, log_level="error"), Live(None), lambda: None
+    )
     here = socket.create_server(("127.0.0.1", 0))
 
     async def serve():
@@ -279,7 +308,9 @@ def test_connection_of_a_reader_that_takes_nothing_is_closed_in_time():
     serve_hastily(Starlette(routes=[Route("/", large)]), story, stalled_s=0.1)
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\nGET"])
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\nGET"]
+)
 def test_connection_without_a_complete_head_is_closed_in_time(sent):
     async def story(server, address):
         reader, writer = await asyncio.open_connection(*address)

@@ -116,7 +116,9 @@ def test_invalid_request_is_refused_and_records_nothing(snapshot, far, path, bod
     assert os.listdir(far.storage) == ["far"]
 
 
-def test_suggest_refuses_experiments_that_run_here(snapshot, server, tmp_path, monkeypatch):
+def test_suggest_refuses_experiments_that_run_here(
+    snapshot, server, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path.parent)
     for folder in (tmp_path / "digits", tmp_path.parent / "outside"):
         make_folder(folder)
@@ -161,7 +163,9 @@ def posted(url, body):
         ("complete", {}, {"should_stop": True, "status": "failed"}),
     ],
 )
-def test_request_during_close_can_be_repeated(url, tmp_path, monkeypatch, verb, body, state):
+def test_request_during_close_can_be_repeated(
+    url, tmp_path, monkeypatch, verb, body, state
+):
     trial_id = posted(f"{url}/suggest", {})[2]["trial"]["trial_id"]
     request = f"{url}/trials/{trial_id}/{verb}"
     arrived = threading.Event()
@@ -190,7 +194,9 @@ def test_request_during_close_can_be_repeated(url, tmp_path, monkeypatch, verb, 
     assert len(list_results()) == (verb == "report")
 
 
-def test_suggestions_that_wait_at_the_end_of_the_server_record_nothing(tmp_path, monkeypatch):
+def test_suggestions_that_wait_at_the_end_of_the_server_record_nothing(
+    tmp_path, monkeypatch
+):
     """The first waits for its searcher, the others for the first."""
     searches = Searches(str(tmp_path))
     searches.create(SPEC)

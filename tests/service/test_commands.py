@@ -6,7 +6,11 @@ from tuner.service.commands import validate_experiment
 
 def test_plan_of_a_name_has_the_settings(tmp_path):
     plan = validate_experiment("digits", ["num_samples=3"], str(tmp_path))
-    assert (plan["name"], plan["trials"], plan["spec"]["num_samples"]) == ("digits", 3, 3)
+    assert (plan["name"], plan["trials"], plan["spec"]["num_samples"]) == (
+        "digits",
+        3,
+        3,
+    )
 
 
 def test_plan_of_a_file_is_refused(snapshot):

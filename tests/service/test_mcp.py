@@ -54,7 +54,9 @@ def add(agent, *settings):
 
 def test_every_tool_is_listed_with_its_description(serving):
     tools = serving().ask(lambda client: client.list_tools()).tools
-    assert {tool.name for tool in tools} == {n for n in vars(Tools) if not n.startswith("_")}
+    assert {tool.name for tool in tools} == {
+        n for n in vars(Tools) if not n.startswith("_")
+    }
     assert all(tool.description for tool in tools)
     [control] = [tool for tool in tools if tool.name == "control"]
     assert all(verb.does in control.description for verb in VERBS.values())
@@ -109,7 +111,9 @@ def test_answer_is_brief_unless_more_is_requested(serving, tmp_path):
     assert len(agent.call("trials", name="digits", limit=40)["trials"]) == 40
 
 
-@pytest.mark.parametrize("experiment", ["digits", {"search": {"space": {"lr": "uniform(0.1, 1)"}}}])
+@pytest.mark.parametrize(
+    "experiment", ["digits", {"search": {"space": {"lr": "uniform(0.1, 1)"}}}]
+)
 def test_spec_is_validated(snapshot, serving, experiment):
     agent = serving()
     plan = agent.call("validate", experiment=experiment, settings=["num_samples=3"])
@@ -139,14 +143,18 @@ def test_spec_is_validated(snapshot, serving, experiment):
         ({"trainable": "mine:Net", "search": {}}, []),
     ],
 )
-def test_agent_names_no_code_and_no_file(snapshot, serving, queue, experiment, settings):
+def test_agent_names_no_code_and_no_file(
+    snapshot, serving, queue, experiment, settings
+):
     agent = serving()
     for tool in ("validate", "queue_add"):
         snapshot(agent.refused(tool, experiment=experiment, settings=settings))
     assert queue.list_files() == {}
 
 
-@pytest.mark.parametrize(("mode", "user"), [("auto", "mcp:mcp"), ("legacy", "mcp:python-httpx2")])
+@pytest.mark.parametrize(
+    ("mode", "user"), [("auto", "mcp:mcp"), ("legacy", "mcp:python-httpx2")]
+)
 def test_queue_entry_records_the_client(serving, queue, mode, user):
     agent = serving()
     agent.mode = mode
@@ -179,7 +187,11 @@ def test_control_is_requested_with_the_client_as_requester(snapshot, serving, tm
     agent = serving(trials=7)
     answer = agent.call("control", name="digits", verb="stop-trial", value=0)
     [request] = read_requests(folder)
-    assert (request.id, request.by, request.control.value) == (answer["id"], "mcp:mcp", "00000")
+    assert (request.id, request.by, request.control.value) == (
+        answer["id"],
+        "mcp:mcp",
+        "00000",
+    )
     agent.call("control", name="digits", verb="time-budget", value="2h")
     refused = {"num-samples": 99, "try": {"lr": 0.1}, "stop": None, "max-concurrent": 0}
     for verb, value in refused.items():

@@ -37,7 +37,8 @@ def test_check_gives_the_plan_or_the_faults_with_their_lines(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "nope", "experiments/digits.py", "trainable: os:system", "storage: /tmp", "'"]
+    "text",
+    ["", "nope", "experiments/digits.py", "trainable: os:system", "storage: /tmp", "'"],
 )
 def test_check_refuses_what_is_no_search(tmp_path, text):
     answer = plan(Served(tmp_path), text)
@@ -71,7 +72,9 @@ def test_variation_is_a_spec_that_trains_the_config_once(tmp_path):
     space = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 0.99)"}
     space["width"] = "choice([16, 32])"
     settings = {"trainable": IMAGES, "training": {"model": "cnn", "dataset": "digits"}}
-    results = search(tmp_path / "x", 3, search={"strategy": "random", "space": space}, **settings)
+    results = search(
+        tmp_path / "x", 3, search={"strategy": "random", "space": space}, **settings
+    )
     served = Served(tmp_path)
     text = served.get("x", "trials", "00001", "variation").text
     spec = read_value(text)

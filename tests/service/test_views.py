@@ -31,10 +31,16 @@ def test_table_has_the_words_of_the_command(snapshot, storage):
     table = Served(storage).get("digits", "table", **query, limit=3).json()
     rows = Served(storage).get("digits", "trials", **query).json()
     assert table["total"] == len(rows) > 3
-    assert [row["trial_id"] for row in table["rows"]] == [row["trial_id"] for row in rows[:3]]
-    printed = call("trials", "digits", "--where", "lr > 0.05", "--sort", "lr", "--storage", storage)
+    assert [row["trial_id"] for row in table["rows"]] == [
+        row["trial_id"] for row in rows[:3]
+    ]
+    printed = call(
+        "trials", "digits", "--where", "lr > 0.05", "--sort", "lr", "--storage", storage
+    )
     head, *lines = printed.stdout.splitlines()
-    assert [line.split() for line in lines[:3]] == [row["cells"] for row in table["rows"]]
+    assert [line.split() for line in lines[:3]] == [
+        row["cells"] for row in table["rows"]
+    ]
     snapshot("\n".join(column["by"] for column in table["columns"]))
     assert len(head.split()) == len(table["columns"])
 
@@ -44,7 +50,9 @@ def test_experiment_has_the_tiles_of_the_report(storage):
         results = Results(storage / name)
         view = describe_experiment(results)
         assert view["tiles"] == [*Report(results).tiles]
-        assert view["best"] == (results.get_best_trial().trial_id if results.ranked else None)
+        assert view["best"] == (
+            results.get_best_trial().trial_id if results.ranked else None
+        )
         json.dumps(view)
 
 
@@ -72,7 +80,10 @@ def measured(tmp_path):
         "checkpoint_sha256": checkpoint.sha256,
         "test_accuracy": 0.75,
         "confusion": {"classes": ["cat", "<i>dog"], "matrix": [[2, 1], [0, 1]]},
-        "mistakes": [{**entry, "file": str(tmp_path / "a.png")}, {**entry, "file": "/gone.png"}],
+        "mistakes": [
+            {**entry, "file": str(tmp_path / "a.png")},
+            {**entry, "file": "/gone.png"},
+        ],
     }
     record_test(writer.folder, "00000", record)
     assert path.exists()
@@ -99,7 +110,11 @@ def test_compare_says_what_the_command_says(snapshot, storage):
     sections = {section["title"]: section for section in view["sections"]}
     assert sections["Which is ahead"]["lines"] == [*format_verdict(comparison)]
     assert sections["Configs of the best trials"]["rows"][0][1:] == ["digits", "again"]
-    assert [figure["name"] for figure in view["figures"]] == ["epochs", "times", "leaders"]
+    assert [figure["name"] for figure in view["figures"]] == [
+        "epochs",
+        "times",
+        "leaders",
+    ]
     for names in (["digits"], ["digits", "nope"], ["digits"] * 6):
         query = "&".join(f"name={name}" for name in names)
         answer = served.ask("GET", f"/api/compare?{query}")

@@ -90,7 +90,9 @@ def test_look_reads_in_batches_latest_first(tmp_path):
     assert experiments.list_changes(0)["to_read"] == 0
 
 
-@pytest.mark.parametrize("name", ["..", ".", "", "/etc", "../outside", "a/trials", "b\0", "~"])
+@pytest.mark.parametrize(
+    "name", ["..", ".", "", "/etc", "../outside", "a/trials", "b\0", "~"]
+)
 def test_folder_rejects_names_outside_the_storage(snapshot, tmp_path, name):
     ended(tmp_path / "outside", [0.5])
     ended(tmp_path / "storage/a", [0.5])
@@ -110,7 +112,9 @@ def test_opened_finds_new_experiment(snapshot, tmp_path, clock):
 
 
 @needs_s3
-def test_look_at_bucket_reads_changed_experiments_only(s3, tmp_path, monkeypatch, clock):
+def test_look_at_bucket_reads_changed_experiments_only(
+    s3, tmp_path, monkeypatch, clock
+):
     monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "here"))
     folder = watch.resolve_storage(s3) / "digits"
     for name in ("digits", "mnist"):
@@ -144,7 +148,9 @@ def upload(folder, url):
         system.pipe_file(f"{at}/lock/000001.json", b"{}")
         system.pipe_file(f"{at}/lock/000001.beat", b"released")
         system.pipe_file(f"{at}/journal/000001-{0:012}-{len(data):012}.jsonl", data)
-        system.pipe_file(f"{at}/experiment.json", (experiment / "experiment.json").read_bytes())
+        system.pipe_file(
+            f"{at}/experiment.json", (experiment / "experiment.json").read_bytes()
+        )
 
 
 def read(follower):
@@ -185,7 +191,10 @@ def test_update_applies_controls(writer):
     writer.add("control", id="1", control={"verb": "num-samples", "num_samples": 99})
     writer.add("control", id="2", control={"verb": "pause"})
     results = read(follower)
-    assert (results.document["spec"]["num_samples"], results.status_text) == (99, "paused")
+    assert (results.document["spec"]["num_samples"], results.status_text) == (
+        99,
+        "paused",
+    )
     writer.end()
 
 
@@ -193,7 +202,8 @@ def test_update_notices_drivers_that_begin_die_and_resume(tmp_path, monkeypatch)
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5], end=None)
     with monkeypatch.context() as patch:
-        patch.setattr("tuner.experiment.folder.is_locked", lambda folder: False)  # not yet
+        # Not yet
+        patch.setattr("tuner.experiment.folder.is_locked", lambda folder: False)
         follower = Follower(writer.folder)
     assert follower.latest.status == "interrupted"
     writer.add("result", trial_id="00000", epoch=2, metrics={"val_accuracy": 0.8})

@@ -12,7 +12,10 @@ from tuner.spec.by_value import ByValue, extract_name, is_by_value
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.validation import validate
 
-MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
+MINIMAL: dict[str, Any] = {
+    "search": {"space": {"lr": "uniform(0, 1)"}},
+    "num_samples": 3,
+}
 
 
 def train(config):
@@ -72,7 +75,9 @@ def test_by_value_spec_dumps_plain_values_and_pickles_its_closure():
         assert type(again.trainable) is str
     assert type(spec.model_dump(mode="json")["trainable"]) is str
     sent = ByValue(made(2))
-    received = cloudpickle.loads(cloudpickle.dumps(cloudpickle.loads(cloudpickle.dumps(sent))))
+    received = cloudpickle.loads(
+        cloudpickle.dumps(cloudpickle.loads(cloudpickle.dumps(sent)))
+    )
     assert received == sent
     assert received.value({"lr": 3}) == 6
 

@@ -5,7 +5,13 @@ import sys
 
 import pytest
 
-from tuner.spec.code import IMAGE_CLASSIFIER, NamedCode, find_code, find_module_file, is_standard
+from tuner.spec.code import (
+    IMAGE_CLASSIFIER,
+    NamedCode,
+    find_code,
+    find_module_file,
+    is_standard,
+)
 
 
 def test_code_of_lists_all_but_shipped_code(snapshot):
@@ -17,17 +23,25 @@ def test_code_of_lists_all_but_shipped_code(snapshot):
     snapshot.compare_value(find_code(spec))
     assert find_code({"scheduler": "mine.x"}) == [NamedCode("scheduler.name", "mine.x")]
     for passed_over in (
-        {"trainable": IMAGE_CLASSIFIER, "search": {"strategy": "grid"}, "scheduler": "none"},
+        {
+            "trainable": IMAGE_CLASSIFIER,
+            "search": {"strategy": "grid"},
+            "scheduler": "none",
+        },
         {"trainable": "tuner.shipped.experiments.own_learner:Learner"},
         {"trainable": "os:system", "scheduler": "logging.config"},
         {"trainable": 1, "search": [], "scheduler": None, "notify": 3},
     ):
         assert find_code(passed_over) == []
-    named = find_code({"notify": ["${URL}", "https://evil/${AWS_KEY}", "https://x/s3cret", 3]})
+    named = find_code(
+        {"notify": ["${URL}", "https://evil/${AWS_KEY}", "https://x/s3cret", 3]}
+    )
     assert [code.path for code in named] == ["${URL}", "https://evil/${AWS_KEY}"]
 
 
-@pytest.mark.parametrize("dataset", ["digits", "folder:photos", "hf:mnist", "decoded:x", 3, "a:"])
+@pytest.mark.parametrize(
+    "dataset", ["digits", "folder:photos", "hf:mnist", "decoded:x", 3, "a:"]
+)
 def test_code_of_ignores_data_folders(dataset):
     assert find_code({"training": {"dataset": dataset}}) == []
 
@@ -38,7 +52,9 @@ def test_code_of_lists_data_sets_of_every_section(snapshot):
         "configs": [{"dataset": "b:load"}, {"dataset": "a:load", "model": "c:Net"}],
         "points_to_evaluate": [{"dataset": {"grid_search": ["c:Net"]}}],
     }
-    snapshot.compare_value(find_code({"training": {"dataset": "d:load"}, "search": search}))
+    snapshot.compare_value(
+        find_code({"training": {"dataset": "d:load"}, "search": search})
+    )
 
 
 def test_code_of_lists_custom_networks(snapshot):
@@ -50,7 +66,11 @@ def test_code_of_lists_custom_networks(snapshot):
     spec = {"training": {"model": "i:J"}, "search": search}
     named = find_code(spec)
     snapshot.compare_value(named)
-    for trainable in (IMAGE_CLASSIFIER, IMAGE_CLASSIFIER.replace(":", "."), "tuner.other:Name"):
+    for trainable in (
+        IMAGE_CLASSIFIER,
+        IMAGE_CLASSIFIER.replace(":", "."),
+        "tuner.other:Name",
+    ):
         assert find_code({**spec, "trainable": trainable})[: len(named)] == named
     custom = {**spec, "trainable": "mine:Learner"}  # in which `model` may mean anything
     assert find_code(custom) == [NamedCode("trainable", "mine:Learner")]
@@ -61,7 +81,11 @@ def package(tmp_path, monkeypatch):
     """A package whose import is seen."""
     folder = tmp_path / "a_package/inner"
     folder.mkdir(parents=True)
-    for path in (folder.parent / "__init__.py", folder / "__init__.py", folder / "code.py"):
+    for path in (
+        folder.parent / "__init__.py",
+        folder / "__init__.py",
+        folder / "code.py",
+    ):
         path.write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(str(tmp_path))
     return folder
@@ -99,7 +123,14 @@ def test_remember_command_holds_for_its_directory(tmp_path, monkeypatch):
 
 
 def test_standard_library_differs_from_a_file_of_its_name(tmp_path, monkeypatch):
-    for module in ("logging.config", "os", "sys", "builtins", "subprocess", "antigravity"):
+    for module in (
+        "logging.config",
+        "os",
+        "sys",
+        "builtins",
+        "subprocess",
+        "antigravity",
+    ):
         assert is_standard(module), module
     assert not any(map(is_standard, ("yaml", "tuner", "__main__", "nowhere", "")))
     assert "antigravity" not in sys.modules

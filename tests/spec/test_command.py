@@ -16,7 +16,9 @@ SPACE = {"lr": "uniform(0, 1)", "layer": {"width": 3}, "sizes": "choice([[1, 2]]
 
 def spec(command, **fields):
     search = {"space": SPACE}
-    return build_spec({"trainable": {"command": command}, "search": search, "num_samples": 2})
+    return build_spec(
+        {"trainable": {"command": command}, "search": search, "num_samples": 2}
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,15 +51,24 @@ def test_command_numbers_become_text():
     assert trainable.arguments == ("train", "--epochs", "3")
 
 
-@pytest.mark.parametrize("command", ["train {lrr}", "train {lr", "train 'x", "", ["train", None]])
+@pytest.mark.parametrize(
+    "command", ["train {lrr}", "train {lr", "train 'x", "", ["train", None]]
+)
 def test_command_invalid_is_refused(snapshot, command):
     with snapshot.raises(SpecError):
         spec(command)
 
 
 def test_filled_puts_one_value_into_each_argument():
-    command = Command(["x", "--lr={lr}", "{name}", "{layer.width}", "{sizes}", "{{lr}}", "{seed}"])
-    config = {"lr": 1e-05, "name": "$(rm -rf /) ; x", "layer": {"width": 3}, "sizes": [1, 2]}
+    command = Command(
+        ["x", "--lr={lr}", "{name}", "{layer.width}", "{sizes}", "{{lr}}", "{seed}"]
+    )
+    config = {
+        "lr": 1e-05,
+        "name": "$(rm -rf /) ; x",
+        "layer": {"width": 3},
+        "sizes": [1, 2],
+    }
     filled = command.build_arguments(config, seed=7)
     assert filled == ["x", "--lr=1e-05", "$(rm -rf /) ; x", "3", "1", "2", "{lr}", "7"]
     assert command.build_arguments({**config, "seed": 8}, seed=7)[-1] == "8"
@@ -94,7 +105,10 @@ def test_filled_repeats_an_option_with_its_list():
     ("command", "located"),
     [
         ("python train.py --out new.pt", "python {}/train.py --out new.pt"),
-        ("python train.py --config cfg.yaml", "python {0}/train.py --config {0}/cfg.yaml"),
+        (
+            "python train.py --config cfg.yaml",
+            "python {0}/train.py --config {0}/cfg.yaml",
+        ),
         (
             "python train.py --config=cfg.yaml x=sub",
             "python {0}/train.py --config={0}/cfg.yaml x=sub",
@@ -103,19 +117,29 @@ def test_filled_repeats_an_option_with_its_list():
         ("python -m sub sub", "python -m sub {}/sub"),
     ],
 )
-def test_located_names_existing_files_and_folders_by_absolute_paths(command, located, tmp_path):
+def test_located_names_existing_files_and_folders_by_absolute_paths(
+    command, located, tmp_path
+):
     (tmp_path / "sub").mkdir()
     for name in ("train.py", "cfg.yaml", "run.sh"):
         (tmp_path / name).touch()
     command_located = Command(command.split()).resolve_paths(tmp_path)
     expected = located.replace("{lr}", "{{lr}}").format(tmp_path).split()
-    assert [Path(each) for each in command_located.arguments] == [Path(each) for each in expected]
+    assert [Path(each) for each in command_located.arguments] == [
+        Path(each) for each in expected
+    ]
 
 
 def test_script_is_what_python_alone_runs():
     for command in ("python t.py x.py", "python3.11 -u t.py", f"{sys.executable} t.py"):
         assert Command(command.split()).script == "t.py"
-    for command in ("python -c x t.py", "./python t.py", "bash t.py", "python", "python -m t"):
+    for command in (
+        "python -c x t.py",
+        "./python t.py",
+        "bash t.py",
+        "python",
+        "python -m t",
+    ):
         assert Command(command.split()).script is None
 
 

@@ -30,7 +30,9 @@ class LineDeclaration(Declaration):
     def check(self, values: Any, spec: ExperimentSpec) -> list[Fault]:
         faults = super().check(values, spec)
         if not faults and values.get("lr", 0) > 1 and values.get("points", 64) < 8:
-            faults.append(Fault("points", "must be at least 8 for lr above 1", values["points"]))
+            faults.append(
+                Fault("points", "must be at least 8 for lr above 1", values["points"])
+            )
         return faults
 
     def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
@@ -42,16 +44,22 @@ class LineDeclaration(Declaration):
     def data(self, spec: ExperimentSpec) -> dict[str, Any]:
         return {"title": "a line"}
 
-    def pin_data(self, spec: ExperimentSpec, *, download: bool, here: bool) -> PinnedData | None:
+    def pin_data(
+        self, spec: ExperimentSpec, *, download: bool, here: bool
+    ) -> PinnedData | None:
         if not download:
             return None
-        return PinnedData({"line": [0, 1]}, "digest", {"images": 9}, ("it is straight",))
+        return PinnedData(
+            {"line": [0, 1]}, "digest", {"images": 9}, ("it is straight",)
+        )
 
 
 class Line:
     declaration: Any = LineDeclaration()
 
-    def __init__(self, config: Any, constants: Any, *, device: Any, rank: int, world_size: int):
+    def __init__(
+        self, config: Any, constants: Any, *, device: Any, rank: int, world_size: int
+    ):
         pass
 
     def step(self) -> dict[str, float]:
@@ -139,7 +147,9 @@ def test_pin_data_fixes_the_constants_of_all_trials():
     assert (pinned.data.content, pinned.data.baseline) == ("digest", {"images": 9})
 
 
-def test_constants_have_a_data_folder_that_does_not_depend_on_the_trial(tmp_path, monkeypatch):
+def test_constants_have_a_data_folder_that_does_not_depend_on_the_trial(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     spec = spec_of(Undeclared, training={"data_dir": "data"})
@@ -156,7 +166,9 @@ def test_declaration_of_an_attribute_that_is_none_is_refused(snapshot):
     assert fault.startswith("trainable: must have a tuner.spec.declaration.Declaration")
 
 
-def test_declaration_beside_a_learner_is_found_without_importing_it(tmp_path, monkeypatch):
+def test_declaration_beside_a_learner_is_found_without_importing_it(
+    tmp_path, monkeypatch
+):
     package = tmp_path / "declares_beside"
     package.mkdir()
     (package / "__init__.py").touch()

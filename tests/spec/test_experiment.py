@@ -13,9 +13,16 @@ from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.space.spaces import format_space
 from tuner.testing.spaces import spaces
 
-MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
+MINIMAL: dict[str, Any] = {
+    "search": {"space": {"lr": "uniform(0, 1)"}},
+    "num_samples": 3,
+}
 
-HUGE_GRID = {"strategy": "grid", "space": dict.fromkeys("abcd", "uniform(0, 1)"), "points": 1000}
+HUGE_GRID = {
+    "strategy": "grid",
+    "space": dict.fromkeys("abcd", "uniform(0, 1)"),
+    "points": 1000,
+}
 
 
 def faults(raw):
@@ -32,7 +39,9 @@ def faults(raw):
     gpus=st.sampled_from([0, 0.25, 1, 4]),
     mode=st.sampled_from(["min", "max"]),
 )
-def test_spec_round_trips_through_json_and_yaml(space, seed, samples, scheduler, gpus, mode):
+def test_spec_round_trips_through_json_and_yaml(
+    space, seed, samples, scheduler, gpus, mode
+):
     spec = build_spec(
         {
             "search": {"space": space},
@@ -129,7 +138,9 @@ def a_network(num_classes):
 
 def test_training_model_accepts_a_class(snapshot):
     search = {"space": {"lr": "uniform(0, 1)"}}
-    spec = build_spec({"training": {"model": a_network}, "search": search, "num_samples": 1})
+    spec = build_spec(
+        {"training": {"model": a_network}, "search": search, "num_samples": 1}
+    )
     assert spec.training == {"model": f"{__name__}:a_network"}
     assert spec.needs_code
     assert not spec.replace(training={"model": "cnn"}).needs_code
@@ -137,5 +148,7 @@ def test_training_model_accepts_a_class(snapshot):
     a_network.__module__, module = "__main__", a_network.__module__
     for network in (a_network, lambda: 0):
         with snapshot.raises(SpecError):
-            build_spec({"training": {"model": network}, "search": search, "num_samples": 1})
+            build_spec(
+                {"training": {"model": network}, "search": search, "num_samples": 1}
+            )
     a_network.__module__ = module

@@ -72,11 +72,21 @@ def faults(**sections):
     return [str(fault) for fault in refused.value.faults]
 
 
-@pytest.mark.parametrize("registry", [SEARCHERS, SCHEDULERS], ids=lambda registry: registry.kind)
+@pytest.mark.parametrize(
+    "registry", [SEARCHERS, SCHEDULERS], ids=lambda registry: registry.kind
+)
 def test_settings_load_without_search_libraries(registry):
     names = [f"{registry.package}.{name}" for name in registry.list_names()]
     loaded = ran(f"import {', '.join(names)}").modules
-    assert not loaded & {"ray", "torch", "scipy", "hyperopt", "sklearn", "pandas", "numpy"}
+    assert not loaded & {
+        "ray",
+        "torch",
+        "scipy",
+        "hyperopt",
+        "sklearn",
+        "pandas",
+        "numpy",
+    }
 
 
 def test_custom_searcher_is_named_by_its_module(mine):
@@ -84,12 +94,16 @@ def test_custom_searcher_is_named_by_its_module(mine):
     spec = validate({**SPEC, "search": search})
     searcher = spec.search.build(spec.seed)
     assert [searcher.suggest(f"{n:05d}")["lr"] for n in range(3)] == [0.8, 0.4, 0.2]
-    assert faults(search={**search, "first": "x"}) == ["search.first: must be a number, got 'x'"]
+    assert faults(search={**search, "first": "x"}) == [
+        "search.first: must be a number, got 'x'"
+    ]
     assert "search.last: unknown key 'last'" in faults(search={**search, "last": 1})[0]
 
 
 def test_custom_scheduler_is_named_by_its_module(mine):
-    spec = validate({**SPEC, "scheduler": {"name": "mine.threshold", "worst": 0.5, "max_t": 7}})
+    spec = validate(
+        {**SPEC, "scheduler": {"name": "mine.threshold", "worst": 0.5, "max_t": 7}}
+    )
     assert (spec.epochs, spec.brackets) == (7, 1)
     assert spec.scheduler is not None
     scheduler = spec.scheduler.build(spec.objective)
@@ -121,9 +135,18 @@ def test_build_spec_imports_no_custom_code(mine):
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("mine.broken", "cannot be imported (ZeroDivisionError: division by zero), got 'mine.brok"),
-        ("mine.empty", "must be a module with SETTINGS, a SearchSettings, and a function build"),
-        ("logging.config", "must not be of Python's standard library, got 'logging.config'"),
+        (
+            "mine.broken",
+            "cannot be imported (ZeroDivisionError: division by zero), got 'mine.brok",
+        ),
+        (
+            "mine.empty",
+            "must be a module with SETTINGS, a SearchSettings, and a function build",
+        ),
+        (
+            "logging.config",
+            "must not be of Python's standard library, got 'logging.config'",
+        ),
         (
             "_numbered",
             f"unknown search '_numbered'; available: {', '.join(SEARCHERS.list_names())}",

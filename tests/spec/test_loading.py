@@ -7,7 +7,12 @@ from functools import partial
 
 import pytest
 
-from tuner.spec.loading import find_trainable_fault, has_test, is_learner, load_trainable
+from tuner.spec.loading import (
+    find_trainable_fault,
+    has_test,
+    is_learner,
+    load_trainable,
+)
 from tuner.spec.settings import FaultsError
 from tuner.vision.image_classifier import ImageClassifier
 
@@ -22,7 +27,9 @@ def train(config):
 
 
 def build(config, constants, *, device, rank, world_size):
-    return ImageClassifier(config, constants, device=device, rank=rank, world_size=world_size)
+    return ImageClassifier(
+        config, constants, device=device, rank=rank, world_size=world_size
+    )
 
 
 def build_stage(config, constants, *, device="cpu", rank=0, world_size=1, split=1):
@@ -39,7 +46,10 @@ class BuiltOtherwise(ImageClassifier):
 
 
 def test_load_trainable_finds_classes_and_functions():
-    assert load_trainable("tuner.vision.image_classifier:ImageClassifier") is ImageClassifier
+    assert (
+        load_trainable("tuner.vision.image_classifier:ImageClassifier")
+        is ImageClassifier
+    )
     assert load_trainable("test_loading:Outer.Inner").__name__ == "Inner"
     assert load_trainable("test_loading:train").__name__ == "train"
 
@@ -47,8 +57,17 @@ def test_load_trainable_finds_classes_and_functions():
 @pytest.mark.parametrize(
     "path",
     [
-        *("logging.config:dictConfig", "os:system", "builtins:exec", "antigravity:fly_unladen"),
-        *("test_loading:logging.os.system", "test_loading:found_here", "test_loading:json.loads"),
+        *(
+            "logging.config:dictConfig",
+            "os:system",
+            "builtins:exec",
+            "antigravity:fly_unladen",
+        ),
+        *(
+            "test_loading:logging.os.system",
+            "test_loading:found_here",
+            "test_loading:json.loads",
+        ),
     ],
 )
 def test_load_trainable_refuses_standard_library(snapshot, path):
@@ -62,11 +81,17 @@ def test_is_learner_excludes_tune_functions():
     assert is_learner(build)
     assert is_learner(build_stage)
     assert is_learner(partial(build_stage, device="cpu"))
-    assert not is_learner(lambda config, constants=None, **place: None)  # a config is enough
+    # A config is enough
+    assert not is_learner(lambda config, constants=None, **place: None)
 
 
 def test_has_test_is_of_learners_with_that_method():
-    assert [*map(has_test, (ImageClassifier, train, build, Outer))] == [True, False, False, False]
+    assert [*map(has_test, (ImageClassifier, train, build, Outer))] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 FORMS = (
@@ -78,8 +103,14 @@ FORMS = (
 @pytest.mark.parametrize(
     ("bad", "rule"),
     [
-        (dict, "class dict is no Learner: it lacks step(), state_dict(), load_state_dict()"),
-        ("text", "must be a Learner class, a function that builds one, or a function of config"),
+        (
+            dict,
+            "class dict is no Learner: it lacks step(), state_dict(), load_state_dict()",
+        ),
+        (
+            "text",
+            "must be a Learner class, a function that builds one, or a function of config",
+        ),
         (
             BuiltOtherwise,
             "class BuiltOtherwise is no Learner: it must take (config, constants, *, device, rank, "

@@ -11,7 +11,9 @@ SPEC = {"search": {"space": LR}, "num_samples": 5}
 
 
 def plan(**changes):
-    return describe_plan(build_spec(SPEC | changes), here=True, machine=Machine(cpus=4, gpus=2))
+    return describe_plan(
+        build_spec(SPEC | changes), here=True, machine=Machine(cpus=4, gpus=2)
+    )
 
 
 def warnings(**changes):
@@ -50,7 +52,11 @@ def test_gpus_here_counts_visible_gpus(tmp_path, monkeypatch):
 
 
 GRID = {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": 1}}
-CHOICES = {"a": "grid_search([1, 2])", "b": "grid_search([1, 2, 3])", "c": "choice([1, 2])"}
+CHOICES = {
+    "a": "grid_search([1, 2])",
+    "b": "grid_search([1, 2, 3])",
+    "c": "choice([1, 2])",
+}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +66,10 @@ CHOICES = {"a": "grid_search([1, 2])", "b": "grid_search([1, 2, 3])", "c": "choi
             {"objective": {"metric": "val_accuracy", "mode": "min"}},
             "objective.mode=min takes the trial with the lowest val_accuracy for the best",
         ),
-        ({"search": {"space": {**LR, "o": {"l": [1, 2]}}}}, "search.space.o.l is [1, 2] in every"),
+        (
+            {"search": {"space": {**LR, "o": {"l": [1, 2]}}}},
+            "search.space.o.l is [1, 2] in every",
+        ),
         (
             {"search": GRID, "num_samples": 2},
             "num_samples=2 takes 2 of the grid's 3 trials, spread over it, and leaves 1 out.",

@@ -4,7 +4,12 @@ import os
 
 import pytest
 
-from tuner.spec.quotas import count_usable_cpus, describe_cpus, find_cpu_limit, find_memory_limit
+from tuner.spec.quotas import (
+    count_usable_cpus,
+    describe_cpus,
+    find_cpu_limit,
+    find_memory_limit,
+)
 
 MIB = 1 << 20
 NO_LIMIT = "9223372036854771712"  # as version 1 writes it
@@ -54,7 +59,10 @@ USER = "user.slice/user-1000.slice"
 ON_SYSTEMS = {
     "Docker, version 2": (
         "0::/",
-        {"cpu.max": "200000 100000", **v2_memory(".", 100 * MIB, 40 * MIB, files=30 * MIB)},
+        {
+            "cpu.max": "200000 100000",
+            **v2_memory(".", 100 * MIB, 40 * MIB, files=30 * MIB),
+        },
         (2, "cpu.max"),
         (100 * MIB, 90 * MIB, "memory.max"),
     ),
@@ -111,20 +119,29 @@ ON_SYSTEMS = {
 }
 
 
-@pytest.mark.parametrize(("groups", "files", "cpus", "memory"), ON_SYSTEMS.values(), ids=ON_SYSTEMS)
+@pytest.mark.parametrize(
+    ("groups", "files", "cpus", "memory"), ON_SYSTEMS.values(), ids=ON_SYSTEMS
+)
 def test_cpu_limit_is_the_tightest_on_the_path(play, groups, files, cpus, memory):
     root = play(groups, files)
     limit = find_cpu_limit(root)
     limited = find_memory_limit(root)
     folder = root / "sys/fs/cgroup"
-    assert (limit and (limit.amount, limit.file)) == (cpus and (cpus[0], folder / cpus[1]))
+    assert (limit and (limit.amount, limit.file)) == (
+        cpus and (cpus[0], folder / cpus[1])
+    )
     got = limited and (limited[0].amount, limited[1], limited[0].file)
     assert got == (memory and (*memory[:2], folder / memory[2]))
 
 
 @pytest.mark.parametrize(
     ("quota", "cpus", "reason"),
-    [("max", 64, ""), ("6400000", 64, ""), ("250000", 2, "2.5 CPUs"), ("10000", 1, "0.1 CPUs")],
+    [
+        ("max", 64, ""),
+        ("6400000", 64, ""),
+        ("250000", 2, "2.5 CPUs"),
+        ("10000", 1, "0.1 CPUs"),
+    ],
 )
 def test_usable_cpus_rounds_quota_down(play, quota, cpus, reason):
     root = play("0::/", {"cpu.max": f"{quota} 100000"})

@@ -17,7 +17,9 @@ RETIRED = {
     "training.model": {"training": {"model": "speednet"}},
     "training.dtype": {"training": {"dtype": "bfloat16"}},
     "training.lookahead_steps": {"training": {"lookahead_steps": 5}},
-    "search.space.decoupled": {"search": {"space": {"decoupled": "choice([True, False])"}}},
+    "search.space.decoupled": {
+        "search": {"space": {"decoupled": "choice([True, False])"}}
+    },
 }
 
 

@@ -8,7 +8,10 @@ from tuner.errors import SpecError
 from tuner.spec.experiment import build_spec
 from tuner.spec.schedulers import SCHEDULERS
 
-MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
+MINIMAL: dict[str, Any] = {
+    "search": {"space": {"lr": "uniform(0, 1)"}},
+    "num_samples": 3,
+}
 
 
 @pytest.mark.parametrize("strategy", ["random", "bayesopt", "mixed"])
@@ -26,12 +29,17 @@ def test_scheduler_may_be_none(none):
 
 
 def test_scheduler_none_accepts_max_t_alone(snapshot):
-    for written in ({"name": "none", "max_t": 4}, {"name": "asha", "max_t": 4, "grace_period": 4}):
+    for written in (
+        {"name": "none", "max_t": 4},
+        {"name": "asha", "max_t": 4, "grace_period": 4},
+    ):
         spec = build_spec({**MINIMAL, "scheduler": written})
         assert spec.epochs == 4
         assert spec.scheduler is not None
         assert spec.scheduler.rungs() == ()
     with snapshot.raises(SpecError):
-        build_spec({**MINIMAL, "scheduler": {"name": "none", "max_t": 4, "grace_period": 3}})
+        build_spec(
+            {**MINIMAL, "scheduler": {"name": "none", "max_t": 4, "grace_period": 3}}
+        )
     with snapshot.raises(SpecError):
         build_spec({**MINIMAL, "scheduler": {"name": "none", "max_t": 0}})

@@ -66,7 +66,11 @@ def test_objective_allows_reports_that_keep_every_limit():
 def test_objective_orders_values_by_mode(mode, best, sign):
     objective = Objective.model_validate({"mode": mode})
     values = [2.0, 1.0, 3.0]
-    assert objective.choose_best(values) == best == sorted(values, key=objective.compute_loss)[0]
+    assert (
+        objective.choose_best(values)
+        == best
+        == sorted(values, key=objective.compute_loss)[0]
+    )
     assert objective.sign == sign
     assert [objective.is_better(value, 2.0) for value in values].count(True) == 1
     assert objective.is_better(best, 2.0)
@@ -86,5 +90,8 @@ def test_schema_of_describes_every_key():
         for name, field in build_schema(model)["properties"].items()
         if not field["description"] and "enum" not in json.dumps(field)
     }
-    described_by_model = {"search", "scheduler", *SECTIONS.keys()} - {"confirms", "refits"}
+    described_by_model = {"search", "scheduler", *SECTIONS.keys()} - {
+        "confirms",
+        "refits",
+    }
     assert undescribed == {f"ExperimentSpec.{name}" for name in described_by_model}

@@ -22,7 +22,9 @@ class Outer(Settings):
     @model_validator(mode="after")
     def _rule(self):
         if self.name == "wrong":
-            raise FaultsError(Fault("rate", "is too high", self.rate), Fault("", "is odd"))
+            raise FaultsError(
+                Fault("rate", "is too high", self.rate), Fault("", "is odd")
+            )
         return self
 
 
@@ -67,7 +69,9 @@ def test_parse_fault_names_key_rule_value_and_choices(snapshot, values):
 
 def test_parse_keeps_all_faults_below_a_prefix():
     assert len(faults(rate="x", inner={"size": 0, "colour": "x", "more": 1})) == 5
-    assert [fault.key for fault in parse(Outer, {}, prefix="search")[1]] == ["search.name"]
+    assert [fault.key for fault in parse(Outer, {}, prefix="search")[1]] == [
+        "search.name"
+    ]
     assert faults(name="wrong") == ["rate: is too high, got 0.5", "is odd"]
 
 

@@ -9,7 +9,10 @@ from tuner.spec.validation import validate
 
 
 def test_grid_has_points_or_configs_times_seeds(snapshot):
-    search = {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": "choice([1, 2])"}}
+    search = {
+        "strategy": "grid",
+        "space": {"a": "uniform(0, 1)", "b": "choice([1, 2])"},
+    }
     given = {"configs": [{"a": 0.5, "b": 1}, {"a": 0.25, "b": 2}], "seeds": [3, 4, 5]}
     for changes, trials in (
         ({}, 6),
@@ -31,7 +34,11 @@ def test_grid_has_points_or_configs_times_seeds(snapshot):
 
 def test_points_to_evaluate_outside_of_the_space_are_refused_before_a_search(snapshot):
     points = [{"lr": 0.5}, {"lr": 7}, {"rate": 0.1}]
-    search = {"strategy": "bohb", "space": {"lr": "uniform(0, 1)"}, "points_to_evaluate": points}
+    search = {
+        "strategy": "bohb",
+        "space": {"lr": "uniform(0, 1)"},
+        "points_to_evaluate": points,
+    }
     snapshot("\n".join(faults({"search": search, "num_samples": 3})))
 
 
@@ -49,7 +56,10 @@ GOALS = [{"metric": "val_accuracy"}, {"metric": "latency_ms"}]
         ("mixed", {"time_budget_s": 60}),
         ("mixed", {"num_samples": 12, "warm_start": "earlier"}),
         ("mixed", {"num_samples": 12, "objectives": GOALS}),
-        ("mixed", {"num_samples": 12, "objectives": GOALS[:1], "warm_start": "earlier"}),
+        (
+            "mixed",
+            {"num_samples": 12, "objectives": GOALS[:1], "warm_start": "earlier"},
+        ),
         ("random", {"num_samples": 12, "objectives": GOALS, "warm_start": "earlier"}),
         (
             "random",
@@ -79,7 +89,17 @@ def test_spec_without_strategy_or_number_of_trials_is_refused():
 def test_strategy_that_no_spec_names_follows_the_command_line():
     written = ExperimentSpec(search=LINE, num_samples=24)
     raw = written.dump_values(exclude_unset=True)
-    assert validate(apply_assignments(raw, ["num_samples=4"])).search.strategy == "random"
-    assert validate(apply_assignments(raw, ["num_samples=40"])).search.strategy == "mixed"
-    assert validate(apply_assignments(raw, ["search.strategy=bohb"])).search.strategy == "bohb"
-    assert validate(written.dump_values()).replace(num_samples=4).search.strategy == "mixed"
+    assert (
+        validate(apply_assignments(raw, ["num_samples=4"])).search.strategy == "random"
+    )
+    assert (
+        validate(apply_assignments(raw, ["num_samples=40"])).search.strategy == "mixed"
+    )
+    assert (
+        validate(apply_assignments(raw, ["search.strategy=bohb"])).search.strategy
+        == "bohb"
+    )
+    assert (
+        validate(written.dump_values()).replace(num_samples=4).search.strategy
+        == "mixed"
+    )

@@ -13,7 +13,10 @@ from tuner.spec.text import (
     replace_strategy,
 )
 
-MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
+MINIMAL: dict[str, Any] = {
+    "search": {"space": {"lr": "uniform(0, 1)"}},
+    "num_samples": 3,
+}
 
 
 @pytest.mark.parametrize("wrong", ["seed", "=3", ".=3", "num_samples.x=3", "seed=[1"])
@@ -60,8 +63,12 @@ def test_read_value_parses_yaml(text, value):
 def test_override_metric_resets_mode(assignments, objective):
     raw = {"objective": {"metric": "val_accuracy", "mode": "max"}}
     assert apply_assignments(raw, assignments)["objective"] == objective
-    assert apply_assignments({}, ["objective.metric=x"]) == {"objective": {"metric": "x"}}
-    assert apply_assignments(raw, ["objectives=[{metric: x}]"]) == {"objectives": [{"metric": "x"}]}
+    assert apply_assignments({}, ["objective.metric=x"]) == {
+        "objective": {"metric": "x"}
+    }
+    assert apply_assignments(raw, ["objectives=[{metric: x}]"]) == {
+        "objectives": [{"metric": "x"}]
+    }
 
 
 def test_with_strategy_keeps_constraints():
@@ -71,7 +78,9 @@ def test_with_strategy_keeps_constraints():
     assert replace_strategy(raw, "hyperopt") == {
         "search": {"strategy": "hyperopt", **search, **known}
     }
-    assert replace_strategy(raw, "random") == {"search": {"strategy": "random", **search, **known}}
+    assert replace_strategy(raw, "random") == {
+        "search": {"strategy": "random", **search, **known}
+    }
     mine = "my_package.my_searcher"
     assert replace_strategy(raw, mine) == {"search": {"strategy": mine, **search}}
 
@@ -82,7 +91,10 @@ def test_override_strategy_and_scheduler_drop_other_settings():
         "scheduler": {"max_t": 9, "grace_period": 3},
     }
     named = ["search.strategy=random", "scheduler.name=none"]
-    assert apply_assignments(raw, named)["search"] == {"strategy": "random", "space": {}}
+    assert apply_assignments(raw, named)["search"] == {
+        "strategy": "random",
+        "space": {},
+    }
     assert apply_assignments(raw, named)["scheduler"] == {"name": "none", "max_t": 9}
     assert (
         apply_assignments(raw, ["search.strategy=7"])["search"]["startup"] == 5
@@ -136,5 +148,7 @@ def test_override_searches_what_was_a_constant():
     changed = apply_assignments(raw, ["search.space.width=choice([8, 16])"])
     assert changed["training"] == {"model": "cnn"}
     assert changed["search"]["space"]["width"] == "choice([8, 16])"
-    both = apply_assignments(raw, ["search.space.width=choice([8, 16])", "training.width=4"])
+    both = apply_assignments(
+        raw, ["search.space.width=choice([8, 16])", "training.width=4"]
+    )
     assert both["training"]["width"] == 4  # which the spec refuses

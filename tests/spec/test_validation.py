@@ -18,14 +18,21 @@ from tuner.spec.validation import Machine, validate
 MACHINE = Machine(cpus=4, gpus=1)
 DIGITS: dict[str, Any] = {
     "training": {"model": "cnn", "dataset": "digits"},
-    "search": {"space": {"lr": "loguniform(1e-3, 1)", "batch_size": "choice([16, 32])"}},
+    "search": {
+        "space": {"lr": "loguniform(1e-3, 1)", "batch_size": "choice([16, 32])"}
+    },
     "num_samples": 4,
 }
 LR = {"lr": "loguniform(1e-3, 1)"}
 
 
 def with_default_first(**search: Any) -> dict[str, Any]:
-    settings = {"strategy": "hyperopt", "default_first": True, **DIGITS["search"], **search}
+    settings = {
+        "strategy": "hyperopt",
+        "default_first": True,
+        **DIGITS["search"],
+        **search,
+    }
     return {**DIGITS, "search": settings}
 
 
@@ -59,7 +66,9 @@ def test_default_config_comes_first_where_it_is_one_of_the_space(search, points)
     assert validate(spec, machine=MACHINE) == spec
     recorded = validate(raw, machine=MACHINE, recorded=True)
     assert recorded.search == build_spec(raw).search
-    assert validate({**raw, "num_samples": 1}, machine=MACHINE).search == recorded.search
+    assert (
+        validate({**raw, "num_samples": 1}, machine=MACHINE).search == recorded.search
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +83,9 @@ def test_default_first_needs_a_default_inside_each_domain(space, snapshot):
 class GoodLearner:
     metrics = ("val_loss", "f1")
 
-    def __init__(self, config: Any, constants: Any, *, device: Any, rank: int, world_size: int):
+    def __init__(
+        self, config: Any, constants: Any, *, device: Any, rank: int, world_size: int
+    ):
         pass
 
     def step(self) -> dict[str, float]:
@@ -126,8 +137,14 @@ def test_validated_spec_equals_its_spec():
         ({"storage": "https://host/x"}, "storage"),
         ({"storage": "$HOME/x"}, "storage"),
         ({"storage": __file__}, "storage"),
-        ({"search": {"space": {"lr": "uniform(0.1, 1)"}, "forbid": ["lr > 0"]}}, "search.forbid"),
-        ({"search": {"space": {"flip": "choice([True])"}, "forbid": ["flip"]}}, "search.forbid"),
+        (
+            {"search": {"space": {"lr": "uniform(0.1, 1)"}, "forbid": ["lr > 0"]}},
+            "search.forbid",
+        ),
+        (
+            {"search": {"space": {"flip": "choice([True])"}, "forbid": ["flip"]}},
+            "search.forbid",
+        ),
     ],
 )
 def test_validate_refuses_a_search_that_cannot_begin(changes, key):
@@ -137,7 +154,11 @@ def test_validate_refuses_a_search_that_cannot_begin(changes, key):
 
 
 def test_validate_of_a_command_with_a_typo_reports_that_alone():
-    changes = {"trainable": {"command": "run {lrr}"}, "objective": {"metric": "m"}, "training": {}}
+    changes = {
+        "trainable": {"command": "run {lrr}"},
+        "objective": {"metric": "m"},
+        "training": {},
+    }
     with pytest.raises(SpecError) as refused:
         validate({**DIGITS, **changes}, machine=MACHINE)
     assert [fault.key for fault in refused.value.faults] == ["trainable.command"]
@@ -147,7 +168,8 @@ def test_validate_settles_grace_period_once():
     few = validate({**DIGITS, "num_samples": 8, "scheduler": {"max_t": 9}})
     assert few.scheduler is not None
     assert few.scheduler.rungs() == ()
-    recorded = few.dump_values() | {"num_samples": 80}  # as a resume with more trials adds to them
+    # As a resume with more trials adds to them
+    recorded = few.dump_values() | {"num_samples": 80}
     assert validate(recorded).scheduler == few.scheduler
     as_written = few.dump_values(exclude_unset=True) | {"num_samples": 1000}
     decided = validate(as_written).scheduler
@@ -195,7 +217,8 @@ def test_validate_missing_data_dir_is_refused_locally(tmp_path):
     missing = tmp_path / "photos"
     message = f"training.data_dir: must be a folder that exists on this machine, got '{missing}'"
     assert message in faults(**spec_of(missing))
-    validate({**DIGITS, **spec_of(missing)}, machine=None)  # a path on each node of a cluster
+    # A path on each node of a cluster
+    validate({**DIGITS, **spec_of(missing)}, machine=None)
     missing.mkdir()
     validate({**DIGITS, **spec_of(missing)}, machine=MACHINE)
 
@@ -224,11 +247,16 @@ def test_plugins_of_packages_are_accepted(install):
 
 
 @pytest.mark.parametrize("code", ["import nothing_of_that_name", "def use(): ..."])
-def test_broken_and_unknown_plugins_are_refused_together(install, uninstall, snapshot, code):
+def test_broken_and_unknown_plugins_are_refused_together(
+    install, uninstall, snapshot, code
+):
     uninstall("apprise")
     install("tuner-lab", code, **PLUGINS)
     with snapshot.raises(SpecError):
-        validate({**DIGITS, "log": ["lines"], "notify": ["pager://x", "bell://x"]}, machine=MACHINE)
+        validate(
+            {**DIGITS, "log": ["lines"], "notify": ["pager://x", "bell://x"]},
+            machine=MACHINE,
+        )
     with snapshot.raises(SpecError):
         validate({**DIGITS, "log": ["line"]}, machine=MACHINE)
 
@@ -273,7 +301,9 @@ def test_validate_wandb_without_key_is_refused_unless_offline(
 def test_validate_settles_grid_order(fields, order):
     search = {"strategy": "grid", "space": {"lr": "uniform(0.01, 0.1)"}, "points": 9}
     search |= fields.get("search", {})
-    spec = validate({**DIGITS, "num_samples": None, **fields, "search": search}, machine=None)
+    spec = validate(
+        {**DIGITS, "num_samples": None, **fields, "search": search}, machine=None
+    )
     assert spec.search.order == order
     assert validate(spec.model_dump(mode="json"), machine=None).search == spec.search
 
@@ -305,4 +335,6 @@ def test_validate_refuses_too_deep_or_large_configs(key):
         validate({"trainable": train, "search": search, "scheduler": {"max_t": 2}})
     deep, large = map(str, refused.value.faults)
     assert deep == f"{key}: must be nested at most 20 levels deep, got 21"
-    assert large.startswith(f"{key}: must give configs of at most 15,728,640 bytes as JSON")
+    assert large.startswith(
+        f"{key}: must give configs of at most 15,728,640 bytes as JSON"
+    )

@@ -93,7 +93,9 @@ class Unseeded(Net):
     ],
 )
 def test_every_test_of_the_contract_can_fail(network, model_args, test):
-    contract = type("Faulty", (ModelContract,), {"network": network, "model_args": model_args})
+    contract = type(
+        "Faulty", (ModelContract,), {"network": network, "model_args": model_args}
+    )
     with pytest.raises((AssertionError, RuntimeError)):
         getattr(contract(), test)()
 
@@ -103,7 +105,9 @@ class Silent(Settings):
 
 
 class Learner:
-    def __init__(self, config: Any, constants: Any, *, device: Any, rank: int, world_size: int):
+    def __init__(
+        self, config: Any, constants: Any, *, device: Any, rank: int, world_size: int
+    ):
         pass
 
     def step(self) -> None: ...
@@ -128,7 +132,9 @@ class NeverSettled(Learner):
 
 class PinsAnew(Learner):
     class D(Declaration):
-        def pin_data(self, spec: ExperimentSpec, *, download: bool, here: bool) -> PinnedData:
+        def pin_data(
+            self, spec: ExperimentSpec, *, download: bool, here: bool
+        ) -> PinnedData:
             return PinnedData({"number": next(NUMBERS)})
 
     declaration = D()
@@ -209,6 +215,8 @@ def test_contract_catches_what_breaks_a_search(kind, check, arguments, tmp_path)
         def make(self, *, seed: int = 0) -> Walk:
             return kind(seed)
 
-    values = [tmp_path if argument == "tmp_path" else argument for argument in arguments]
+    values = [
+        tmp_path if argument == "tmp_path" else argument for argument in arguments
+    ]
     with pytest.raises(AssertionError):
         getattr(Contract(), check)(*values)

@@ -62,7 +62,9 @@ def copied(store, epoch, source):
     ],
 )
 def test_save_foreign_value_fails_at_the_first_save(store, tmp_path, value, message):
-    with pytest.raises((CheckpointError, pickle.PickleError, AttributeError), match=message):
+    with pytest.raises(
+        (CheckpointError, pickle.PickleError, AttributeError), match=message
+    ):
         store.save(1, {"a": [value]})
     assert not list(tmp_path.rglob("state.pt"))
 
@@ -108,7 +110,9 @@ def test_save_replaces_a_link_that_has_the_name_of_its_partial_file(store, tmp_p
 
 
 @pytest.mark.parametrize("is_file", [True, False])
-def test_save_on_full_disk_raises_and_leaves_no_checkpoint(snapshot, store, tmp_path, is_file):
+def test_save_on_full_disk_raises_and_leaves_no_checkpoint(
+    snapshot, store, tmp_path, is_file
+):
     source = tmp_path / "given"
     source.mkdir()
     (source / "weights").write_bytes(bytes(100_000))
@@ -117,7 +121,9 @@ def test_save_on_full_disk_raises_and_leaves_no_checkpoint(snapshot, store, tmp_
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
     try:
         with pytest.raises(StorageError) as raised:
-            store.save(2, {"w": torch.zeros(100_000)}) if is_file else copied(store, 2, source)
+            store.save(2, {"w": torch.zeros(100_000)}) if is_file else copied(
+                store, 2, source
+            )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     snapshot(str(raised.value))
@@ -242,7 +248,8 @@ WORSE = range(1, 11)
         ({"every_s": 100, "last": 10}, "N--------N"),
         ({"every_s": 0}, "NBBBBBBBBB"),
         ({"every_s": 0.5}, "N--B--B--B"),
-        ({"every_s": 0.5, "writing": (4, 5)}, "N----B--B-"),  # it begins once the other is done
+        # It begins once the other is done
+        ({"every_s": 0.5, "writing": (4, 5)}, "N----B--B-"),
         ({"every_s": 0.5, "rungs": frozenset({3})}, "N-N--B--B-"),  # counted from there
         ({"every_s": 0.5, "write_s": EPOCH_S / 50}, "NNNNNNNNNN"),  # not worth a thread
     ],
@@ -271,7 +278,9 @@ def test_choose_holds_the_best():
     cut=st.integers(0, 30),
 )
 @example(values=[9, 5, 8, 4], objective=Objective(limits=("val_loss < 8",)), cut=1)
-def test_policy_and_history_name_the_same_epoch_also_after_a_resume(values, objective, cut):
+def test_policy_and_history_name_the_same_epoch_also_after_a_resume(
+    values, objective, cut
+):
     reports = [*enumerate(({"val_loss": value} for value in values), 1)]
     whole, resumed = (SavePolicy(SaveRules(), objective) for _ in range(2))
     for epoch, metrics in reports[:cut]:
@@ -281,7 +290,9 @@ def test_policy_and_history_name_the_same_epoch_also_after_a_resume(values, obje
         is_best = whole.is_best(epoch, metrics)
         assert epoch <= cut or resumed.is_best(epoch, metrics) == is_best
         named = epoch if is_best else named
-        trial = TrialRecord("00000", 0.0, results=[Report(n, 0.0, m) for n, m in reports[:epoch]])
+        trial = TrialRecord(
+            "00000", 0.0, results=[Report(n, 0.0, m) for n, m in reports[:epoch]]
+        )
         assert find_best_report(trial, objective).epoch == named
 
 
@@ -327,7 +338,10 @@ def save(writer):
     """Saves the state of an epoch; the epochs of the checkpoints that are written by then."""
 
     def save(epoch, how, *, is_best=False):
-        return [each.epoch for each in writer.save(epoch, state(epoch), how, is_best=is_best)]
+        return [
+            each.epoch
+            for each in writer.save(epoch, state(epoch), how, is_best=is_best)
+        ]
 
     return save
 
@@ -375,7 +389,9 @@ def test_save_now_waits_for_the_thread(gated, save):
 
 
 @pytest.mark.parametrize("how", Save)
-def test_error_of_the_thread_is_raised_by_the_next_save(snapshot, writer, gated, save, how):
+def test_error_of_the_thread_is_raised_by_the_next_save(
+    snapshot, writer, gated, save, how
+):
     gated.error = StorageError("cannot write")
     save(1, Save.BESIDE, is_best=True)
     gated.go.set()
@@ -400,4 +416,6 @@ def test_close_waits_for_the_thread(writer, gated, save, tmp_path):
     save(1, Save.BESIDE, is_best=True)
     gated.go.set()
     writer.close()
-    assert load_state(tmp_path / "trials/00000/checkpoints/1/state.pt", None)["epoch"] == 1
+    assert (
+        load_state(tmp_path / "trials/00000/checkpoints/1/state.pt", None)["epoch"] == 1
+    )

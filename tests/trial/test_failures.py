@@ -29,7 +29,9 @@ ERRORS = [
     ValueError("ran out of memory cards"),
     Unspeakable(),
     *(
-        torch.AcceleratorError(f"CUDA error: {text}\nCUDA kernel errors might be asynchronous")
+        torch.AcceleratorError(
+            f"CUDA error: {text}\nCUDA kernel errors might be asynchronous"
+        )
         for text in (
             "an illegal memory access was encountered",
             "unknown error",
@@ -77,7 +79,9 @@ def build_missing(path):
         (ValueError("what is 'data/a.pt'?"), False),
     ],
 )
-def test_failure_of_file_where_the_search_began_names_start_dir(tmp_path, monkeypatch, error, hint):
+def test_failure_of_file_where_the_search_began_names_start_dir(
+    tmp_path, monkeypatch, error, hint
+):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/a.pt").touch()
     monkeypatch.setenv("TUNER_START_DIR", str(tmp_path))
@@ -91,4 +95,6 @@ def test_failure_of_ends_with_the_last_user_line():
     except ValueError as error:
         message = build_failure(error).message
     assert message.startswith("JSONDecodeError: Expecting property name")
-    assert re.search(r', at \S*test_failures\.py:\d+ in test_\w+: json\.loads\("\{"\)$', message)
+    assert re.search(
+        r', at \S*test_failures\.py:\d+ in test_\w+: json\.loads\("\{"\)$', message
+    )

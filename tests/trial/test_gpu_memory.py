@@ -5,7 +5,12 @@ import torch
 from test_worker import context
 
 from tuner.trial.context import Assignment
-from tuner.trial.gpu_memory import CONTEXT_BYTES, NoGpuError, claim_gpu, compute_memory_share
+from tuner.trial.gpu_memory import (
+    CONTEXT_BYTES,
+    NoGpuError,
+    claim_gpu,
+    compute_memory_share,
+)
 from tuner.trial.trial_process import TrialProcess
 from tuner.trial.worker import Worker
 
@@ -53,7 +58,9 @@ def test_claim_limits_memory_to_the_share(card, tmp_path, trainable):
     assert card == [compute_memory_share(0.25, 8 * GIB)]
 
 
-@pytest.mark.parametrize(("processes", "total"), [(8, 8 * GIB), (4, 16 * GIB), (10, 80 * GIB)])
+@pytest.mark.parametrize(
+    ("processes", "total"), [(8, 8 * GIB), (4, 16 * GIB), (10, 80 * GIB)]
+)
 def test_memory_shares_and_contexts_fit_the_gpu(processes, total):
     each = compute_memory_share(1 / processes, total) * total + CONTEXT_BYTES
     assert each * processes == pytest.approx(total)

@@ -59,7 +59,9 @@ def hold(tmp_path):
     holders = []
 
     def start(amount: float) -> Holder:
-        holders.append(Holder(build_sharing_variables(tmp_path / "new: one", ["2", "3"]), amount))
+        holders.append(
+            Holder(build_sharing_variables(tmp_path / "new: one", ["2", "3"]), amount)
+        )
         return holders[-1]
 
     yield start

@@ -13,7 +13,9 @@ from patience import LIMIT_S, is_gone, wait_until
 from tuner.trial import guard
 from tuner.trial.guard import Children
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="needs /proc"
+)
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True)"
 TITLED = """
@@ -92,7 +94,9 @@ def children(monkeypatch):
 def start(*command, **options):
     """A process, once it runs its own program."""
     sleep = "import time; print('here', flush=True); time.sleep(60)"
-    child = subprocess.Popen([sys.executable, "-c", sleep, *command], stdout=-1, **options)
+    child = subprocess.Popen(
+        [sys.executable, "-c", sleep, *command], stdout=-1, **options
+    )
     child.stdout.readline()
     return child
 

@@ -33,7 +33,8 @@ def watched(watch, work):
 
 
 def peaks():
-    torch.ones(MIB, dtype=torch.uint8).sum()  # the first use loads code, which stays resident
+    # The first use loads code, which stays resident
+    torch.ones(MIB, dtype=torch.uint8).sum()
     watch = MemoryWatch("cpu")
     small, _ = watched(watch, lambda: None)
     large, _ = watched(watch, lambda: torch.ones(64 * MIB, dtype=torch.uint8).sum())
@@ -78,7 +79,9 @@ def take_and_map(file):
 
 
 def test_held_mib_excludes_mapped_files(tmp_path):
-    taken, mapped, held = map(float, said_by(take_and_map, tmp_path / "mapped.npy").split())
+    taken, mapped, held = map(
+        float, said_by(take_and_map, tmp_path / "mapped.npy").split()
+    )
     assert 60 < taken < 80
     assert mapped > 60
     assert held < 20

@@ -28,7 +28,8 @@ def worker():
 
     def start(title, mib):
         process = subprocess.Popen(
-            [title, "-S", "-c", WORKER, str(mib)],  # its command line is known by the title alone
+            # Its command line is known by the title alone
+            [title, "-S", "-c", WORKER, str(mib)],
             executable=sys.executable,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -51,7 +52,9 @@ def test_free_and_all_respects_control_group_limit(limit, counts):
     assert measured[1] <= psutil.virtual_memory().total
 
 
-def test_watched_ends_the_largest_worker_and_writes_a_note(worker, tmp_path, monkeypatch):
+def test_watched_ends_the_largest_worker_and_writes_a_note(
+    worker, tmp_path, monkeypatch
+):
     idle = worker("ray::IDLE", 300)
     large = worker("ray::LearnerTrial.step", 200)
     agent = worker("ray::RuntimeEnvAgent", 300)
@@ -82,7 +85,9 @@ def test_watched_ends_the_largest_worker_and_writes_a_note(worker, tmp_path, mon
     )
     assert death.kind == "oom"
     assert death.message.endswith(" MiB, the most of all workers: memory ran out")
-    assert build_death_failure(RuntimeError(f"pid: {small.pid} has died")).kind == "crash"
+    assert (
+        build_death_failure(RuntimeError(f"pid: {small.pid} has died")).kind == "crash"
+    )
 
 
 def test_watched_counts_children_of_a_worker(tmp_path):
@@ -90,7 +95,9 @@ def test_watched_counts_children_of_a_worker(tmp_path):
     command = [sys.executable, "-S", "-c", held]
     parent = f"import subprocess; subprocess.run({command!r})"
     title = "ray::CommandTrial.step"
-    worker = subprocess.Popen([title, "-S", "-c", parent], executable=sys.executable, stdout=-1)
+    worker = subprocess.Popen(
+        [title, "-S", "-c", parent], executable=sys.executable, stdout=-1
+    )
     worker.stdout.readline()
     [child] = psutil.Process(worker.pid).children()
     with watch_memory(tmp_path, lambda: [worker.pid], lambda: (0, 32 * GIB)):

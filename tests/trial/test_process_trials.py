@@ -43,7 +43,10 @@ class Counting(tune.Trainable):
 
     def setup(self, config):
         self.counted = config.get("start", 0)
-        self.kept = {"files": self.keep_files, "dict": lambda folder: {"counted": self.counted}}
+        self.kept = {
+            "files": self.keep_files,
+            "dict": lambda folder: {"counted": self.counted},
+        }
 
     def step(self):
         self.counted += 1
@@ -148,7 +151,9 @@ def test_failed_cleanup_ends_the_process(make, tmp_path):
     trial = make({"fails_at_the_end": True})
     trial.train()
     trial.stop()
-    reason = "this process is not used again: cleanup() failed: UncopiableError: the end"
+    reason = (
+        "this process is not used again: cleanup() failed: UncopiableError: the end"
+    )
     assert log(tmp_path).splitlines()[-1] == reason
 
 
@@ -196,7 +201,9 @@ def begin_and_be_killed(folder):
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder / "tmp")
     os.chdir(folder)
     command = Command([sys.executable, "train.py"])
-    begun(CommandTrial, context(folder, trainable=command, cpus=1), assignment(seed=None))
+    begun(
+        CommandTrial, context(folder, trainable=command, cpus=1), assignment(seed=None)
+    )
     assert len(os.listdir(os.environ["TMPDIR"])) == 1
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -246,8 +253,12 @@ tuner.report(steps=1, here=float(os.getcwd() == str(tuner.trial_dir())))
 """
 
 
-@pytest.mark.parametrize(("seed", "config"), [(None, {"a": 1}), (7, {"a": 1, "seed": 7})])
-def test_environment_has_config_seed_and_threads(make_script, tmp_path, monkeypatch, seed, config):
+@pytest.mark.parametrize(
+    ("seed", "config"), [(None, {"a": 1}), (7, {"a": 1, "seed": 7})]
+)
+def test_environment_has_config_seed_and_threads(
+    make_script, tmp_path, monkeypatch, seed, config
+):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     trial = make_script(REPORTS_ENVIRONMENT, config={"a": 1}, seed=seed)
     assert trial.train()["here"] == 1
@@ -276,11 +287,15 @@ CHECKPOINT = {"path": "trials/00000/checkpoints/2", "sha256": "not compared here
         ("lambda done: 10", 10),  # reports every tenth epoch
     ],
 )
-def test_script_continues_from_its_checkpoint(make_script, tmp_path, monkeypatch, counts, epoch):
+def test_script_continues_from_its_checkpoint(
+    make_script, tmp_path, monkeypatch, counts, epoch
+):
     (tmp_path / "trials/00000/checkpoints/2").mkdir(parents=True)
     (tmp_path / "trials/00000/checkpoints/2/epoch").write_text("2")
     (tmp_path / "trials/00000/checkpoints/new").mkdir()
-    (tmp_path / "trials/00000/checkpoints/new/half").write_text("of a process that was killed")
+    (tmp_path / "trials/00000/checkpoints/new/half").write_text(
+        "of a process that was killed"
+    )
     monkeypatch.setenv("COUNTS", counts)
     result = make_script(GOING_ON, epoch=2, checkpoint=CHECKPOINT).train()
     assert (result["steps"], result["training_iteration"]) == (3, epoch)
@@ -292,7 +307,11 @@ def test_script_continues_from_its_checkpoint(make_script, tmp_path, monkeypatch
     [
         ("raise ValueError('no such layer')", "exception", "ValueError: no such layer"),
         ("import sys; sys.exit(3)", "exception", "exit code 3: stderr is empty"),
-        ("raise RuntimeError('CUDA out of memory. Tried')", "oom", "CUDA out of memory"),
+        (
+            "raise RuntimeError('CUDA out of memory. Tried')",
+            "oom",
+            "CUDA out of memory",
+        ),
         ("raise MemoryError", "oom", "MemoryError"),
         ("import os; os.kill(os.getpid(), 11)", "crash", "killed by SIGSEGV"),
         ("open('train.py')", "exception", "open tuner.start_dir() / 'train.py'"),
@@ -301,10 +320,13 @@ def test_script_continues_from_its_checkpoint(make_script, tmp_path, monkeypatch
         ("import tuner; tuner.report(steps=float('nan'))", "nan", "'steps' is nan"),
     ],
 )
-def test_failure_has_the_message_of_the_script(make_script, tmp_path, source, kind, message):
+def test_failure_has_the_message_of_the_script(
+    make_script, tmp_path, source, kind, message
+):
     trial = make_script(source)
     result = trial.train()
     assert failure(result)[0] == kind
     assert message in failure(result)[1]
     assert message in log(tmp_path) or kind == "exception"
-    assert trial.reset(assignment(trial_id="00001", seed=None))  # the process is used again
+    # The process is used again
+    assert trial.reset(assignment(trial_id="00001", seed=None))

@@ -40,7 +40,8 @@ def test_sendable_errors_converts_exits_and_keeps_the_origin(error, sent, messag
         raise error
     received = pickle.loads(pickle.dumps(raised.value.with_traceback(None)))
     assert re.search(
-        r", at \S*test_rank_actors.py:\d+ in test_\w+: raise", build_failure(received).message
+        r", at \S*test_rank_actors.py:\d+ in test_\w+: raise",
+        build_failure(received).message,
     )
 
 
@@ -68,7 +69,11 @@ def raised(*causes):
     [
         raised(RuntimeError(TIMED_OUT)),
         raised(RuntimeError(CLOSED), RuntimeError(TIMED_OUT)),
-        raised(RuntimeError("Timed out after 6 seconds waiting for clients. 1/2 clients joined.")),
+        raised(
+            RuntimeError(
+                "Timed out after 6 seconds waiting for clients. 1/2 clients joined."
+            )
+        ),
     ],
 )
 def test_cause_of_long_wait_is_a_timeout(capsys, errors):
@@ -95,4 +100,6 @@ def test_has_waited_reads_the_log_of_nccl(tmp_path):
     log.parent.mkdir(parents=True)
     log.write_text(f"epoch 1\n{WATCHDOG}")
     assert group._has_waited()
-    assert isinstance(find_cause([RayActorError()], has_waited=True), rank_actors.RankTimeoutError)
+    assert isinstance(
+        find_cause([RayActorError()], has_waited=True), rank_actors.RankTimeoutError
+    )

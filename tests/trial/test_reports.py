@@ -28,8 +28,14 @@ def test_check_report_keeps_scalars_and_names_faults(snapshot):
 LIMITED = [
     ({"m": 1, "nan": math.nan, "ms": None, "size": 2}, ["size", "nan", "ms"]),
     ({"m": 1, "ms": 2}, ["ms"]),
-    *(({"m": 1, "val": {"acc": 0.5}}, [part]) for part in ("acc", "val.acc", "val", "val/acc")),
-    *(({"m": 1, "other": value}, ["other"]) for value in (math.nan, math.inf, -math.inf)),
+    *(
+        ({"m": 1, "val": {"acc": 0.5}}, [part])
+        for part in ("acc", "val.acc", "val", "val/acc")
+    ),
+    *(
+        ({"m": 1, "other": value}, ["other"])
+        for value in (math.nan, math.inf, -math.inf)
+    ),
 ]
 
 
@@ -40,7 +46,13 @@ def test_check_report_needs_the_metrics_of_limits(snapshot):
 
 @pytest.mark.parametrize(
     ("value", "is_last"),
-    [(True, True), (np.True_, True), (torch.tensor(True), True), (False, False), (None, False)],
+    [
+        (True, True),
+        (np.True_, True),
+        (torch.tensor(True), True),
+        (False, False),
+        (None, False),
+    ],
 )
 def test_says_done_is_no_metric(value, is_last):
     report = {"m": 0.5, "done": value}

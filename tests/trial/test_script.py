@@ -29,7 +29,9 @@ def start(tmp_path, monkeypatch):
     def begin(source, **limits):
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
         command = [sys.executable, "-c", source]
-        script = Script(command, environment, metric="steps", on_report=lambda: None, **limits)
+        script = Script(
+            command, environment, metric="steps", on_report=lambda: None, **limits
+        )
         started.append(script)
         return started[-1]
 
@@ -77,7 +79,9 @@ def test_json_line_is_a_report_however_it_is_printed(start, tmp_path, output):
     assert [report["steps"] for report in reports(start(source))] == [1]
 
 
-def test_long_temporary_folder_does_not_keep_a_script_from_reporting(start, tmp_path, monkeypatch):
+def test_long_temporary_folder_does_not_keep_a_script_from_reporting(
+    start, tmp_path, monkeypatch
+):
     folder = tmp_path / ("long" * 25)
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -118,7 +122,9 @@ def test_end_terminates_a_script_that_waits_in_report(start):
 
 def test_end_kills_a_script_that_ignores_sigterm(start, capfd):
     handler = "signal.signal(signal.SIGTERM, lambda *_: print('not yet'))"
-    source = f"import signal, time, tuner\n{handler}\ntuner.report(steps=1)\ntime.sleep(60)"
+    source = (
+        f"import signal, time, tuner\n{handler}\ntuner.report(steps=1)\ntime.sleep(60)"
+    )
     running = start(source, grace_s=0.5)
     running.next_report()
     running.end()

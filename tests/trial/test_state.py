@@ -6,7 +6,12 @@ from io import BytesIO
 import pytest
 import torch
 
-from tuner.trial.state import copy_to_host, find_state_fault, list_weights, replace_weights
+from tuner.trial.state import (
+    copy_to_host,
+    find_state_fault,
+    list_weights,
+    replace_weights,
+)
 
 STATE = {
     "net": {"w": torch.ones(2), "name": "x"},
@@ -35,8 +40,16 @@ def test_host_copy_saves_like_the_state():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model.first(torch.ones(2, 99)).sum().backward()
     optimizer.step()
-    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
-    state |= {"parameter": torch.nn.Parameter(torch.ones(2)), "pair": (1, "x"), "none": None}
+    state = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "epoch": 3,
+    }
+    state |= {
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+        "pair": (1, "x"),
+        "none": None,
+    }
     before = save_to_bytes(state)
     copy = copy_to_host(state)
     with torch.no_grad():

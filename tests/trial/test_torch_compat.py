@@ -65,8 +65,16 @@ def test_remember_numerics_restores_both_names():
     cudnn = torch.backends.cudnn
 
     def present():
-        newer = [getattr(part, "fp32_precision", None) for part in (matmul, cudnn.conv, cudnn.rnn)]
-        return torch.get_float32_matmul_precision(), matmul.allow_tf32, cudnn.allow_tf32, *newer
+        newer = [
+            getattr(part, "fp32_precision", None)
+            for part in (matmul, cudnn.conv, cudnn.rnn)
+        ]
+        return (
+            torch.get_float32_matmul_precision(),
+            matmul.allow_tf32,
+            cudnn.allow_tf32,
+            *newer,
+        )
 
     before = present()
     put_back = remember_numerics()
@@ -82,7 +90,9 @@ def test_remember_numerics_restores_both_names():
         assert present() == before
 
 
-@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="torch before 2.9")
+@pytest.mark.skipif(
+    not hasattr(torch.backends, "fp32_precision"), reason="torch before 2.9"
+)
 @pytest.mark.parametrize("allowed", [True, False])
 def test_tf32_after_use_of_newer_name(allowed):
     matmul = torch.backends.cuda.matmul

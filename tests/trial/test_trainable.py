@@ -66,7 +66,9 @@ def make(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def begin(config=None, *, trial_id="00000", **changes):
-        made = replace(context(tmp_path, trainable="test_trainable:Moody", cpus=1), **changes)
+        made = replace(
+            context(tmp_path, trainable="test_trainable:Moody", cpus=1), **changes
+        )
         trials.append(begun(LearnerTrial, made, assignment(config, trial_id)))
         return trials[-1]
 
@@ -121,7 +123,11 @@ def test_checkpoint_written_beside_training_comes_with_a_later_report(make, tmp_
     trial._workers._writer._writing.result(60)
     assert checkpoints(trial.train()) == [2]
     last = trial.train()
-    assert (checkpoints(last), last["done"], last[REPORT]["is_saved"]) == ([3, 4], True, True)
+    assert (checkpoints(last), last["done"], last[REPORT]["is_saved"]) == (
+        [3, 4],
+        True,
+        True,
+    )
     for saved in last[REPORT]["checkpoints"]:
         state = load_state(tmp_path / saved["path"], saved["sha256"])
         assert state == {"steps": saved["epoch"]}
@@ -132,7 +138,8 @@ def test_save_now_writes_the_best_and_the_last(make, tmp_path):
     results = [trial.train() for _ in range(3)]
     assert [checkpoints(result) for result in results] == [[1], [], []]
     assert not results[-1][REPORT]["is_saved"]
-    trial._policy.is_best(4, {"steps": 99})  # so that the third is held, and a fourth is no better
+    # So that the third is held, and a fourth is no better
+    trial._policy.is_best(4, {"steps": 99})
     trial.train()
     saved = trial.save_now()["checkpoints"]
     assert [record["epoch"] for record in saved] == [3, 4]
@@ -160,7 +167,11 @@ def test_repeated_epochs_are_saved_each(make):
     ("does", "kind", "message"),
     [
         ("nan", "nan", "'steps' is nan"),
-        ("none", "bad_report", "reported NoneType, not a mapping of metrics such as {'steps':"),
+        (
+            "none",
+            "bad_report",
+            "reported NoneType, not a mapping of metrics such as {'steps':",
+        ),
     ],
 )
 def test_bad_report_is_the_last_result(make, tmp_path, does, kind, message):
@@ -208,14 +219,18 @@ def lacks_stdout(leftovers):
         (lacks_stdout, "cleared away: AttributeError: stdout is gone", False),
     ],
 )
-def test_spent_process_begins_no_other_trial(make, tmp_path, monkeypatch, clear, reason, is_logged):
+def test_spent_process_begins_no_other_trial(
+    make, tmp_path, monkeypatch, clear, reason, is_logged
+):
     trial = make()
     trial.train()
     with monkeypatch.context() as spent:
         spent.setattr(Leftovers, "clear", clear)
         with pytest.raises(WorkerReplacedError, match=reason) as replaced:
             trial.reset(assignment(trial_id="00001"))
-    assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(replaced.value))))
+    assert is_recycled(
+        SimpleNamespace(cause=pickle.loads(pickle.dumps(replaced.value)))
+    )
     assert (reason in log(tmp_path)) == is_logged
     assert not (tmp_path / "trials/00001").exists()
 
@@ -225,13 +240,18 @@ def test_unwritable_checkpoint_is_a_storage_failure(make, tmp_path):
     (tmp_path / "trials/00000/checkpoints").write_text("in the way")
     failure = trial.train()[REPORT]["failure"]
     assert failure["kind"] == STORAGE
-    assert failure["message"].startswith(f"cannot write {tmp_path}/trials/00000/checkpoints/1/")
+    assert failure["message"].startswith(
+        f"cannot write {tmp_path}/trials/00000/checkpoints/1/"
+    )
 
 
 def test_unwritable_log_is_a_storage_failure(make, tmp_path):
     (tmp_path / "trials").write_text("in the way")
     failure = make().train()[REPORT]["failure"]
-    assert (failure["kind"], "log.txt: File exists" in failure["message"]) == (STORAGE, True)
+    assert (failure["kind"], "log.txt: File exists" in failure["message"]) == (
+        STORAGE,
+        True,
+    )
 
 
 def test_reset_begins_a_new_trial(make, tmp_path):
@@ -249,7 +269,11 @@ def test_trial_continues_from_a_checkpoint(make):
     [checkpoint] = trial.train()[REPORT]["checkpoints"]
     trial.reset(assignment(epoch=checkpoint.pop("epoch"), checkpoint=checkpoint))
     result = trial.train()
-    assert (result["training_iteration"], result["steps"], result["done"]) == (3, 3, True)
+    assert (result["training_iteration"], result["steps"], result["done"]) == (
+        3,
+        3,
+        True,
+    )
 
 
 def test_report_of_done_ends_the_trial(make, tmp_path):
@@ -266,7 +290,9 @@ def test_report_of_done_ends_the_trial(make, tmp_path):
 
 def test_log_is_uploaded_before_the_last_report(make, monkeypatch):
     uploaded = []
-    monkeypatch.setattr(ExperimentFolder, "upload", lambda self, path: uploaded.append(path.name))
+    monkeypatch.setattr(
+        ExperimentFolder, "upload", lambda self, path: uploaded.append(path.name)
+    )
     trial = make({"does": "has enough"})
     assert [trial.train()["done"], "log.txt" in uploaded] == [False, False]
     assert [trial.train()["done"], "log.txt" in uploaded] == [True, True]

@@ -91,7 +91,9 @@ def test_begin_in_a_folder_that_cannot_be_made_raises_storage_error(
     assert Path.cwd() == tmp_path
 
 
-def test_begin_leaves_a_trainable_that_stays_in_the_start_directory(tmp_path, monkeypatch):
+def test_begin_leaves_a_trainable_that_stays_in_the_start_directory(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     process = TrialProcess(context(tmp_path, trainable="test_trial_process:Stays"))
     process.begin(Assignment("00000", {}))
@@ -120,7 +122,13 @@ def test_leftovers_measure_growth_since_the_first_trial():
     leftovers = Leftovers(lambda: next(held))
     cleared = [(leftovers.clear(), leftovers.grown_mib) for _ in range(5)]
     spent = "it has kept 600 MiB of earlier trials"
-    assert cleared == [(None, 0), (None, 0), (None, 50), (None, BOUND_MIB), (spent, 600)]
+    assert cleared == [
+        (None, 0),
+        (None, 0),
+        (None, 50),
+        (None, BOUND_MIB),
+        (spent, 600),
+    ]
 
 
 def test_clear_restores_the_environment(monkeypatch):
@@ -170,7 +178,9 @@ def test_networks_compile_once_per_trial():
         for widths in ((2, 3, 4), (4,)):
             leftovers.begin()
             for width in widths:
-                network = torch_compat.Compiled(torch.nn.Sequential(torch.nn.Linear(1, width)))
+                network = torch_compat.Compiled(
+                    torch.nn.Sequential(torch.nn.Linear(1, width))
+                )
                 network(torch.ones(4, 1))
                 network(torch.ones(3, 1))  # of another size: as it is
             leftovers.clear()
@@ -244,7 +254,9 @@ def test_trial_log_appends_to_its_own_file_and_leaves_no_descriptor_open(tmp_pat
 
 def test_child_that_outlives_its_trial_keeps_the_trials_log(tmp_path):
     with TrialLog(tmp_path, "0"):
-        child = subprocess.Popen(["sh", "-c", "read line; echo late $line"], stdin=subprocess.PIPE)
+        child = subprocess.Popen(
+            ["sh", "-c", "read line; echo late $line"], stdin=subprocess.PIPE
+        )
     with TrialLog(tmp_path, "1"):
         child.communicate(b"one\n")
     assert child.returncode == 0
@@ -278,7 +290,9 @@ def test_process_that_dies_leaves_its_output_and_its_traceback(path, end, expect
         f"def breaks(): {end}\n"
         "TrialLog(pathlib.Path(sys.argv[1]), sys.argv[2]).__enter__(); print('before'); breaks()"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path.parent), path.name], check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path.parent), path.name], check=False
+    )
     assert done.returncode != 0
     text = path.read_text()
     assert text.startswith("before\n")
@@ -295,7 +309,9 @@ def test_trial_log_follows_no_link(tmp_path, name):
     link.symlink_to(target)
     with pytest.raises(StorageError, match="is a symbolic link"):
         TrialLog(tmp_path / "x", "trials/00001/log.txt").__enter__()
-    assert target.read_text() == "kept" if target.is_file() else not list(target.iterdir())
+    assert (
+        target.read_text() == "kept" if target.is_file() else not list(target.iterdir())
+    )
 
 
 @given(st.lists(st.binary(max_size=3 * SMALL) | st.just(b"x" * 3 * SMALL), max_size=12))

@@ -118,7 +118,9 @@ def test_join_names_the_gpu_of_the_rank(tmp_path, monkeypatch):
     """NCCL would guess it by the rank, and every rank sees its own GPU as the first."""
     groups = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(dist, "init_process_group", lambda *given, **more: groups.append(more))
+    monkeypatch.setattr(
+        dist, "init_process_group", lambda *given, **more: groups.append(more)
+    )
     worker = Worker(context(tmp_path, gpus=1, ranks=2), rank=1)
     worker._rendezvous = "met"
     worker.join("127.0.0.1", 1)

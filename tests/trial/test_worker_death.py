@@ -8,7 +8,12 @@ import pytest
 import ray
 from ray._private import state
 from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext
-from ray.exceptions import ActorUnavailableError, NodeDiedError, OutOfMemoryError, RayActorError
+from ray.exceptions import (
+    ActorUnavailableError,
+    NodeDiedError,
+    OutOfMemoryError,
+    RayActorError,
+)
 
 from tuner.errors import FAILURE_KINDS
 from tuner.trial.failures import Failure
@@ -46,10 +51,13 @@ def test_death_has_kind_and_one_line(snapshot, monkeypatch):
         (GONE, "alive", "UNSPECIFIED", "another", "crash"),
         (GONE, "silent", "UNSPECIFIED", "another", "node_lost"),
         (GONE, "dead", "UNSPECIFIED", "another", "node_lost"),
-        (CUT_OFF, "alive", "UNSPECIFIED", "another", "node_lost"),  # Ray does not know of its end
-        (CUT_OFF, "alive", "OUT_OF_SCOPE", "another", "node_lost"),  # its trial went elsewhere
+        # Ray does not know of its end
+        (CUT_OFF, "alive", "UNSPECIFIED", "another", "node_lost"),
+        # Its trial went elsewhere
+        (CUT_OFF, "alive", "OUT_OF_SCOPE", "another", "node_lost"),
         (CUT_OFF, "alive", "WORKER_DIED", "another", "crash"),
-        (CUT_OFF, "alive", "UNSPECIFIED", "n", "crash"),  # nothing cuts off a process of here
+        # Nothing cuts off a process of here
+        (CUT_OFF, "alive", "UNSPECIFIED", "n", "crash"),
     ],
 )
 def test_death_of_actor_asks_for_its_node(monkeypatch, error, node, reason, here, kind):
@@ -57,7 +65,11 @@ def test_death_of_actor_asks_for_its_node(monkeypatch, error, node, reason, here
     cause = ActorDeathCause(actor_died_error_context=context)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        known = {"NodeID": "n", "Alive": node != "dead", "NodeManagerAddress": "127.0.0.1"}
+        known = {
+            "NodeID": "n",
+            "Alive": node != "dead",
+            "NodeManagerAddress": "127.0.0.1",
+        }
         process = SimpleNamespace(get_node_id=lambda: here)
         monkeypatch.setattr(ray, "is_initialized", lambda: True)
         monkeypatch.setattr(ray, "nodes", lambda: [{**known, "NodeManagerPort": port}])
@@ -71,7 +83,10 @@ def test_death_of_actor_asks_for_its_node(monkeypatch, error, node, reason, here
 
 def test_death_of_preempted_actor_is_node_lost(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    assert build_death_failure(RayActorError("f00", "x", preempted=True)).kind == "node_lost"
+    assert (
+        build_death_failure(RayActorError("f00", "x", preempted=True)).kind
+        == "node_lost"
+    )
 
 
 DIED_HERE = f"its worker process has died. pid: {os.getpid()} namespace: x"

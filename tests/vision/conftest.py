@@ -37,7 +37,9 @@ def tiny_dataset(add_dataset):
 @pytest.fixture
 def runs_on(monkeypatch):
     """A function that makes every device seem to have this hardware."""
-    return lambda has: monkeypatch.setattr(precision, "detect_hardware", lambda device: has)
+    return lambda has: monkeypatch.setattr(
+        precision, "detect_hardware", lambda device: has
+    )
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,8 @@ def on_the_host():
     """Within it a Learner of several ranks on the host trains as on CUDA."""
     with (
         patch.object(nn.SyncBatchNorm, "forward", _forward),
-        patch.object(DistributedDataParallel, "_passing_sync_batchnorm_handle"),  # "GPU only"
+        # "GPU only"
+        patch.object(DistributedDataParallel, "_passing_sync_batchnorm_handle"),
         patch.object(collectives, "SHARING_NORMS", ("cpu",)),
         patch.object(replica, "OVERLAPPING", ("cpu",)),
     ):
@@ -57,7 +58,9 @@ class _OverRanks(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         normed, weight, scale, n = ctx.saved_tensors
-        sums = torch.stack([gradient.sum(OVER_IMAGES), (gradient * normed).sum(OVER_IMAGES)])
+        sums = torch.stack(
+            [gradient.sum(OVER_IMAGES), (gradient * normed).sum(OVER_IMAGES)]
+        )
         means = sums.clone()
         dist.all_reduce(means)
         means /= n

@@ -93,7 +93,9 @@ class Experts(Plain):
 
     def __init__(self, in_channels, num_classes):
         super().__init__(in_channels, num_classes)
-        self.experts = nn.ModuleList(nn.Linear(num_classes, num_classes) for _ in range(3))
+        self.experts = nn.ModuleList(
+            nn.Linear(num_classes, num_classes) for _ in range(3)
+        )
 
     def forward(self, x):
         logits = super().forward(x)

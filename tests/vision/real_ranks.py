@@ -38,7 +38,9 @@ class Group:
             ours, theirs = context.Pipe()
             arguments = (theirs, rank, rendezvous, self._folder)
             self._pipes.append(ours)
-            self._processes.append(context.Process(target=_serve, args=arguments, daemon=True))
+            self._processes.append(
+                context.Process(target=_serve, args=arguments, daemon=True)
+            )
             self._processes[-1].start()
             theirs.close()
 
@@ -66,11 +68,16 @@ class Group:
 def _serve(pipe, rank, rendezvous, folder):
     torch.set_num_threads(1)
     DATASETS["tiny"] = INFO
-    dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=WORLD_SIZE)
+    dist.init_process_group(
+        "gloo", init_method=rendezvous, rank=rank, world_size=WORLD_SIZE
+    )
     while True:
         cases = pipe.recv()
         try:
-            torch.save({name: case(rank) for name, case in cases.items()}, folder / f"{rank}.pt")
+            torch.save(
+                {name: case(rank) for name, case in cases.items()},
+                folder / f"{rank}.pt",
+            )
             pipe.send(None)
         except Exception:
             pipe.send(traceback.format_exc())
@@ -84,7 +91,9 @@ def trained(learner, epochs=2):
 
 def compare_results(result, expected, *, metrics=METRICS, rel=1e-10, most=1e-12):
     """Both have trained alike; `most` is the largest difference of a weight."""
-    for got, expected_report in zip(result["reports"], expected["reports"], strict=True):
+    for got, expected_report in zip(
+        result["reports"], expected["reports"], strict=True
+    ):
         for name in metrics:
             assert got[name] == pytest.approx(expected_report[name], rel=rel), name
     assert result["test"] == pytest.approx(expected["test"], rel=rel)

@@ -6,7 +6,13 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.vision.augment import apply_cutout, apply_mixes, crop_and_flip, draw, draw_mixes
+from tuner.vision.augment import (
+    apply_cutout,
+    apply_mixes,
+    crop_and_flip,
+    draw,
+    draw_mixes,
+)
 from tuner.vision.batches import Batcher, load_image_set
 from tuner.vision.catalog import DataChoice
 from tuner.vision.epochs import iterate_shards, plan_epoch, split_shard
@@ -44,19 +50,29 @@ def clear_square_naively(image_CHW, row, column, side):
     return out
 
 
-@given(AUGMENTATIONS, st.integers(1, 5), st.sampled_from([1, 3]), st.integers(8, 11), st.integers())
+@given(
+    AUGMENTATIONS,
+    st.integers(1, 5),
+    st.sampled_from([1, 3]),
+    st.integers(8, 11),
+    st.integers(),
+)
 def test_crop_and_flip_and_cut_out_equal_each_image_alone(
     augmentation, count, channels, size, seed
 ):
     draws = sample_draws(count, size, augmentation, seed % 2**32)
-    images = np.random.default_rng(0).integers(0, 256, (count, size, size, channels), np.uint8)
+    images = np.random.default_rng(0).integers(
+        0, 256, (count, size, size, channels), np.uint8
+    )
     shape = {"channels": channels, "image_size": size}
     rows_NP = torch.tensor(images).view(count, -1)
     got = crop_and_flip(rows_NP, draws, **shape, augmentation=augmentation)
     x_NCHW = got.view(count, size, size, channels).permute(0, 3, 1, 2).float() + 1
     cut = apply_cutout(x_NCHW, draws, augmentation=augmentation)
     for n in range(count):
-        flip, top, left, row, column = (values[n].item() for values in [*vars(draws).values()][:5])
+        flip, top, left, row, column = (
+            values[n].item() for values in [*vars(draws).values()][:5]
+        )
         flip = flip and augmentation.flip
         image = crop_and_flip_naively(images[n], flip, top, left, augmentation)
         expected = clear_square_naively(
@@ -70,7 +86,9 @@ def test_draw_of_another_augmentation_keeps_the_others():
     flipped = sample_draws(50, 8, Augmentation(crop_padding=2, flip=True, cutout=3))
     assert all(map(torch.equal, vars(plain).values(), vars(flipped).values()))
     resized = sample_draws(50, 8, Augmentation(crop_padding=2, crop_scale=0.2))
-    assert all(map(torch.equal, [*vars(plain).values()][:5], [*vars(resized).values()][:5]))
+    assert all(
+        map(torch.equal, [*vars(plain).values()][:5], [*vars(resized).values()][:5])
+    )
 
 
 @given(st.floats(0.01, 0.999), st.integers(0, 2**32))
@@ -91,7 +109,10 @@ def crop_resized_naively(image_HWC, window, flip):
     size = len(image_HWC)
     top, left, height, width = window.double()
     mirror = -1 if flip else 1
-    affine = [[mirror * width, 0, 2 * left + width - 1], [0, height, 2 * top + height - 1]]
+    affine = [
+        [mirror * width, 0, 2 * left + width - 1],
+        [0, height, 2 * top + height - 1],
+    ]
     x = torch.tensor(image_HWC.transpose(2, 0, 1)[None]).double()
     grid = F.affine_grid(torch.tensor([affine]).double(), x.shape, align_corners=False)
     out = F.grid_sample(x, grid, padding_mode="border", align_corners=False)
@@ -99,20 +120,30 @@ def crop_resized_naively(image_HWC, window, flip):
 
 
 @given(
-    st.floats(0.05, 0.99), st.booleans(), st.sampled_from([1, 3]), st.integers(1, 11), st.integers()
+    st.floats(0.05, 0.99),
+    st.booleans(),
+    st.sampled_from([1, 3]),
+    st.integers(1, 11),
+    st.integers(),
 )
 def test_resized_crops_equal_each_image_alone(scale, flip, channels, size, seed):
     augmentation = Augmentation(crop_scale=scale, flip=flip)
     draws = sample_draws(4, size, augmentation, seed % 2**32)
-    images = np.random.default_rng(0).integers(0, 256, (4, size, size, channels), np.uint8)
+    images = np.random.default_rng(0).integers(
+        0, 256, (4, size, size, channels), np.uint8
+    )
     shape = {"channels": channels, "image_size": size, "augmentation": augmentation}
     rows_NP = torch.tensor(images).view(4, -1)
     got_NP = crop_and_flip(rows_NP, draws, **shape)
     assert (got_NP.shape, got_NP.dtype) == (rows_NP.shape, torch.float32)
     for n in range(4):
-        expected = crop_resized_naively(images[n], draws.window_N4[n], flip and draws.flip_N[n])
+        expected = crop_resized_naively(
+            images[n], draws.window_N4[n], flip and draws.flip_N[n]
+        )
         assert torch.allclose(got_NP[n], expected.float().flatten(), atol=0.01)
-        alone = crop_and_flip(rows_NP[n : n + 1], draws.select(slice(n, n + 1)), **shape)
+        alone = crop_and_flip(
+            rows_NP[n : n + 1], draws.select(slice(n, n + 1)), **shape
+        )
         assert torch.equal(alone[0], got_NP[n])
 
 
@@ -184,14 +215,21 @@ def build_epoch(augmentation, *, epoch=0, seed=0):
     data = load_image_set(DataChoice("tiny"), CPU)
     rows_N = data.splits["train"]
     planned = plan_epoch(
-        rows_N, seed=seed, epoch=epoch, image_size=32, augmentation=augmentation, device=CPU
+        rows_N,
+        seed=seed,
+        epoch=epoch,
+        image_size=32,
+        augmentation=augmentation,
+        device=CPU,
     )
     return planned, Batcher(data, dtype=torch.float64, augmentation=augmentation)
 
 
 AUGMENTED = Augmentation(crop_padding=2, flip=True, cutout=6, mixup=0.4, cutmix=1.0)
 RESIZED = Augmentation(flip=True, cutout=6, mixup=0.4, cutmix=1.0, crop_scale=0.3)
-either = pytest.mark.parametrize("augmentation", [AUGMENTED, RESIZED], ids=["padded", "resized"])
+either = pytest.mark.parametrize(
+    "augmentation", [AUGMENTED, RESIZED], ids=["padded", "resized"]
+)
 
 
 @either
@@ -200,7 +238,8 @@ def test_partner_is_the_next_image_of_the_epoch(augmentation):
     plain, batcher_alone = build_epoch(
         augmentation.model_copy(update={"mixup": 0.0, "cutmix": 0.0})
     )
-    assert torch.equal(planned.order_N, plain.order_N)  # mixing leaves the other draws alone
+    # Mixing leaves the other draws alone
+    assert torch.equal(planned.order_N, plain.order_N)
     count = len(planned.order_N)
     every = slice(0, None)
     x_NCHW, labels_N = batcher_alone.build_training_batch(plain, every)
@@ -214,7 +253,9 @@ def test_partner_is_the_next_image_of_the_epoch(augmentation):
 @either
 @pytest.mark.parametrize("world_size", [1, 3])
 @pytest.mark.parametrize("size", [2, 16])
-def test_training_batch_is_the_same_on_any_ranks_and_micro_batches(world_size, size, augmentation):
+def test_training_batch_is_the_same_on_any_ranks_and_micro_batches(
+    world_size, size, augmentation
+):
     planned, batcher = build_epoch(augmentation)
     expected_NCHW, expected_NK = batcher.build_training_batch(planned, slice(0, None))
     seen = 0
@@ -222,7 +263,9 @@ def test_training_batch_is_the_same_on_any_ranks_and_micro_batches(world_size, s
         sharding = {"batch_size": 16, "rank": rank, "world_size": world_size}
         for shard in iterate_shards(tiny_images.INFO.train, **sharding):
             for part in split_shard(shard, size=size, world_size=world_size):
-                x_NCHW, shares_NK = batcher.build_training_batch(planned, part.positions)
+                x_NCHW, shares_NK = batcher.build_training_batch(
+                    planned, part.positions
+                )
                 assert torch.equal(x_NCHW, expected_NCHW[part.positions])
                 assert torch.equal(shares_NK, expected_NK[part.positions])
                 seen += part.count

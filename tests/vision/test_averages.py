@@ -65,7 +65,9 @@ def evaluated(of, change, *, updates=1):
 
 def test_average_mixes_statistics_and_complex_weights_and_copies_counts():
     norm = nn.BatchNorm1d(2)
-    norm.spectrum = nn.Parameter(torch.zeros(1, dtype=torch.complex64), requires_grad=False)
+    norm.spectrum = nn.Parameter(
+        torch.zeros(1, dtype=torch.complex64), requires_grad=False
+    )
 
     def train():
         norm(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))

@@ -43,17 +43,25 @@ def test_batches_of_images_on_the_host_use_pinned_memory(images, monkeypatch):
         return values
 
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
-    meta = torch.device("meta")  # stands for a GPU: it has shapes and a place, no values
-    batcher = Batcher(images, dtype=torch.float32, augmentation=Augmentation(), device=meta)
+    # Stands for a GPU: it has shapes and a place, no values
+    meta = torch.device("meta")
+    batcher = Batcher(
+        images, dtype=torch.float32, augmentation=Augmentation(), device=meta
+    )
     rows = torch.arange(20)
     shape = {"image_size": 32, "augmentation": Augmentation()}
     epoch = plan_epoch(rows, seed=0, epoch=0, **shape, device=meta, home=CPU)
     assert (epoch.order_N.device, epoch.draws.flip_N.device) == (CPU, meta)
-    for x, labels in (batcher.build_training_batch(epoch, slice(4)), batcher.build_batch(rows[:4])):
+    for x, labels in (
+        batcher.build_training_batch(epoch, slice(4)),
+        batcher.build_batch(rows[:4]),
+    ):
         assert (x.device, labels.device) == (meta, meta)
         assert (x.shape, labels.shape) == ((4, 3, 32, 32), (4,))
     assert pinned == [torch.uint8, torch.int64] * 2
-    Batcher(images, dtype=torch.float32, augmentation=Augmentation()).build_batch(rows[:4])
+    Batcher(images, dtype=torch.float32, augmentation=Augmentation()).build_batch(
+        rows[:4]
+    )
     assert len(pinned) == 4  # what is at home is not pinned
 
 
@@ -85,14 +93,21 @@ def test_home_of_large_images_is_the_host(size, home):
 
 
 def split_for(images, **settings):
-    return split_for_trial(images, ClassifierSettings(dataset="tiny", batch_size=8, **settings))
+    return split_for_trial(
+        images, ClassifierSettings(dataset="tiny", batch_size=8, **settings)
+    )
 
 
 @pytest.mark.parametrize(
     ("train_on", "names"),
-    [("train+validation", ("train", "validation")), ("all", ("train", "validation", "test"))],
+    [
+        ("train+validation", ("train", "validation")),
+        ("all", ("train", "validation", "test")),
+    ],
 )
-def test_of_trial_on_several_splits_has_their_images_in_training(images, train_on, names):
+def test_of_trial_on_several_splits_has_their_images_in_training(
+    images, train_on, names
+):
     merged = split_for(images, train_on=train_on)
     rows = sorted(row for name in names for row in images.splits[name].tolist())
     assert merged.splits["train"].tolist() == rows
@@ -110,7 +125,9 @@ def split_into_folds(images, settings):
     """The four folds, and the rows that each holds out: every image is in one of them."""
     folds = [split_for_trial(images, settings, fold=fold) for fold in range(4)]
     held_out = [fold.splits["validation"].tolist() for fold in folds]
-    assert sorted(row for rows in held_out for row in rows) == images.searched_N.tolist()
+    assert (
+        sorted(row for rows in held_out for row in rows) == images.searched_N.tolist()
+    )
     return folds, held_out
 
 
@@ -124,12 +141,17 @@ def test_folds_are_disjoint_stratified_and_follow_from_the_split_seed(images):
         apart = shares(images, rows) - shares(images, images.searched_N)
         assert apart.abs().max() < 1 / len(rows)
     for others in ({"seed": 1}, {"split_seed": 1}, {"seed": 1, "resplit": True}):
-        other = split_for_trial(images, settings.model_copy(update=others))  # of the last fold
-        assert (other.splits["validation"].tolist() == held_out[-1]) == (others == {"seed": 1})
+        # Of the last fold
+        other = split_for_trial(images, settings.model_copy(update=others))
+        assert (other.splits["validation"].tolist() == held_out[-1]) == (
+            others == {"seed": 1}
+        )
 
 
 def test_resplit_draws_a_stratified_split_of_the_same_sizes_from_the_seed(images):
-    first, again, other = (split_for(images, resplit=True, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (
+        split_for(images, resplit=True, seed=seed) for seed in (1, 1, 2)
+    )
     rows = first.splits["validation"]
     assert rows.tolist() == again.splits["validation"].tolist()
     assert rows.tolist() != other.splits["validation"].tolist()
@@ -139,13 +161,19 @@ def test_resplit_draws_a_stratified_split_of_the_same_sizes_from_the_seed(images
     assert apart.abs().max() <= 1 / len(rows)
 
 
-@pytest.mark.parametrize("settings", [{"folds": 4, "fold_epochs": 1}, {"resplit": True}])
+@pytest.mark.parametrize(
+    "settings", [{"folds": 4, "fold_epochs": 1}, {"resplit": True}]
+)
 def test_of_trial_keeps_copies_on_one_side(images, settings):
     rows_N = torch.arange(len(images.labels_N))
-    copied = replace(images, groups_N=rows_N // 2 * 2, labels_N=images.labels_N[rows_N // 2 * 2])
+    copied = replace(
+        images, groups_N=rows_N // 2 * 2, labels_N=images.labels_N[rows_N // 2 * 2]
+    )
     split = split_for_trial(
         copied, ClassifierSettings(dataset="tiny", batch_size=8, **settings)
     ).splits
-    train, validation = ({*(split[name] // 2).tolist()} for name in ("train", "validation"))
+    train, validation = (
+        {*(split[name] // 2).tolist()} for name in ("train", "validation")
+    )
     assert train.isdisjoint(validation)
     assert validation

@@ -69,7 +69,9 @@ def test_pinned_keeps_shipped_data_sets():
 
 
 def test_dataset_info_describes_a_folder_before_and_after_decoding(tmp_path):
-    choice = DataChoice(f"folder:{photos.write(tmp_path / 'photos')}", str(tmp_path), 16)
+    choice = DataChoice(
+        f"folder:{photos.write(tmp_path / 'photos')}", str(tmp_path), 16
+    )
     before = load_dataset_info(choice)
     assert (before.mean, before.content, before.class_counts) == ((), "", (10, 10, 10))
     assert not (tmp_path / "decoded").exists()

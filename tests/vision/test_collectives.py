@@ -9,7 +9,15 @@ CPU = torch.device("cpu")
 
 DTYPES = (
     *("bool", "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
-    *("float16", "bfloat16", "float32", "float64", "complex64", "float8_e4m3fn", "float8_e5m2"),
+    *(
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "complex64",
+        "float8_e4m3fn",
+        "float8_e5m2",
+    ),
 )
 
 
@@ -22,7 +30,9 @@ def build_buffers(rank):
         "transposed": buffer.clone().T,
         "expanded": buffer[:1, :1].clone().expand(300, 2),
         "expanded_and_sliced": buffer.clone()[:, None, ::3].expand(4, 5, 2),
-        "channels_last": buffer.clone().view(1, 2, 3, 4).to(memory_format=torch.channels_last),
+        "channels_last": buffer.clone()
+        .view(1, 2, 3, 4)
+        .to(memory_format=torch.channels_last),
         "number": buffer[0, 0].clone(),
         "empty": torch.empty(0),
     }
@@ -40,8 +50,13 @@ def shared_buffers(rank):
     beside = torch.full((4, 4), 1.0 - rank)
     model = build_model({**buffers, "part": beside[:, ::2]})
     Ranks(rank, 2, CPU).broadcast(model.buffers())
-    assert all(buffer is dict(model.named_buffers())[name] for name, buffer in buffers.items())
-    return {**{name: tensor.clone() for name, tensor in buffers.items()}, "beside": beside}
+    assert all(
+        buffer is dict(model.named_buffers())[name] for name, buffer in buffers.items()
+    )
+    return {
+        **{name: tensor.clone() for name, tensor in buffers.items()},
+        "beside": beside,
+    }
 
 
 def wrapped_with_buffers(rank):
@@ -49,13 +64,21 @@ def wrapped_with_buffers(rank):
     model = build_model(build_buffers(rank))
     model.register_buffer("unsaved", torch.full((1,), 1.0 - rank), persistent=False)
     nn.init.constant_(model.weight, 1.0 - rank)
-    Ranks(rank, 2, CPU).wrap_module(model, model, may_skip=False)(torch.ones(1, 1)).sum().backward()
+    Ranks(rank, 2, CPU).wrap_module(model, model, may_skip=False)(
+        torch.ones(1, 1)
+    ).sum().backward()
     return [model.in_int16, model.unsaved, model.weight.detach()]
 
 
 def averaged(rank):
     """Parameters that both ranks, rank 1, and none have used, some in other types."""
-    dtypes = (torch.float64, torch.float32, torch.float64, torch.float32, torch.complex64)
+    dtypes = (
+        torch.float64,
+        torch.float32,
+        torch.float64,
+        torch.float32,
+        torch.complex64,
+    )
     parameters = [nn.Parameter(torch.zeros(2, dtype=dtype)) for dtype in dtypes]
     both, second, none, empty, turned = parameters
     empty.data = empty.data[:0]

@@ -76,9 +76,13 @@ def library(tmp_path, monkeypatch, forget):
 
     def build(name, *, in_channels, num_classes, image_size, model_args):
         built.append(name)
-        return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * image_size**2, num_classes))
+        return nn.Sequential(
+            nn.Flatten(), nn.Linear(in_channels * image_size**2, num_classes)
+        )
 
-    fake = _foreign.Library(build, lambda *_: (None, "fetch-it"), lambda _: _foreign.IMAGENET, ())
+    fake = _foreign.Library(
+        build, lambda *_: (None, "fetch-it"), lambda _: _foreign.IMAGENET, ()
+    )
     monkeypatch.setitem(_foreign.LIBRARIES, "torchvision", fake)
     return built
 
@@ -87,9 +91,12 @@ LR = {"lr": "uniform(0.1, 1)"}
 
 
 def start(space=LR, *, here=True, **training):
-    spec = build_spec({"search": {"space": space}, "num_samples": 1, "training": training})
+    spec = build_spec(
+        {"search": {"space": space}, "num_samples": 1, "training": training}
+    )
     return [
-        str(fault) for fault in find_settings_faults(spec, further=build_start_check(here=here))
+        str(fault)
+        for fault in find_settings_faults(spec, further=build_start_check(here=here))
     ]
 
 
@@ -97,7 +104,9 @@ def test_start_faults_name_missing_weights_and_patterns_once_for_each_network(li
     faults = start(model="torchvision:tiny", pretrained=True, freeze=["0.*"])
     assert len(library) == 1
     weights, pattern = sorted(set(faults), reverse=True)
-    assert weights.startswith("training.pretrained: the pretrained weights of torchvision:tiny")
+    assert weights.startswith(
+        "training.pretrained: the pretrained weights of torchvision:tiny"
+    )
     assert weights.endswith("fetch-it")
     assert pattern == "training.freeze: matches no parameter, got '0.*'; available: 1"
 
@@ -106,10 +115,16 @@ def test_start_faults_on_a_cluster_leave_out_pretrained_weights(library):
     assert start(here=False, model="torchvision:tiny", pretrained=True) == []
 
 
-@pytest.mark.parametrize("metric", [[], ["top5_accuracy"], "top5_accuracy", ["macro_f1"]])
+@pytest.mark.parametrize(
+    "metric", [[], ["top5_accuracy"], "top5_accuracy", ["macro_f1"]]
+)
 def test_classifier_reports_decision_metric(metric):
     training = {**DIGITS["training"], **({"metrics": metric} if metric else {})}
-    raw = {**DIGITS, "training": training, "objective": {"metric": "val_macro_f1", "mode": "max"}}
+    raw = {
+        **DIGITS,
+        "training": training,
+        "objective": {"metric": "val_macro_f1", "mode": "max"},
+    }
     spec = validate(raw, machine=MACHINE)
     listed = [metric] if isinstance(metric, str) else metric
     assert spec.constants["metrics"] == list(dict.fromkeys([*listed, "macro_f1"]))
@@ -134,7 +149,11 @@ def test_a_confirmation_draws_the_split_that_did_not_come_with_the_images(
         photos.write(tmp_path / split, each=3)
     training = {"dataset": f"folder:{tmp_path}"}
     assert choose(training) == changes
-    assert choose({**training, "folds": 3}) == choose({"dataset": "cifar10"}) == {"resplit": True}
+    assert (
+        choose({**training, "folds": 3})
+        == choose({"dataset": "cifar10"})
+        == {"resplit": True}
+    )
     assert choose({"dataset": "folder:/not/here"}) == {}
 
 
@@ -154,7 +173,11 @@ def folded(**fields):
 )
 def test_folds_become_the_epochs_of_a_trial(scheduler, training, length, grace):
     spec = validate(folded(scheduler=scheduler, training=training), machine=MACHINE)
-    assert (spec.epochs, spec.constants["epochs"], spec.training["fold_epochs"]) == (5, 5, length)
+    assert (spec.epochs, spec.constants["epochs"], spec.training["fold_epochs"]) == (
+        5,
+        5,
+        length,
+    )
     assert (spec.scheduler.grace_period, spec.objective.from_epoch) == (grace, 5)
     assert validate(spec.model_dump(mode="json"), machine=MACHINE) == spec
     assert Plan(spec).pin_data().data.baseline["images"] == 1437
@@ -184,17 +207,35 @@ TOP5 = "val_top5_accuracy"
 @pytest.mark.parametrize(
     ("training", "fields"),
     [
-        ({"train_on": "train"}, {"objective": {"metric": "epochs_trained", "mode": "max"}}),
-        ({"train_on": "train+validation"}, {"objective": {"metric": "val_loss", "mode": "max"}}),
-        ({}, {"search": {"space": {"train_on": "choice(['train', 'train+validation'])"}}}),
+        (
+            {"train_on": "train"},
+            {"objective": {"metric": "epochs_trained", "mode": "max"}},
+        ),
+        (
+            {"train_on": "train+validation"},
+            {"objective": {"metric": "val_loss", "mode": "max"}},
+        ),
+        (
+            {},
+            {
+                "search": {
+                    "space": {"train_on": "choice(['train', 'train+validation'])"}
+                }
+            },
+        ),
         ({"dataset": "few"}, {"objective": {"metric": TOP5, "mode": "max"}}),
         ({"dataset": "few", "metrics": ["top5_accuracy"]}, {}),
     ],
 )
-def test_what_the_images_or_splits_lack_is_refused(snapshot, add_dataset, training, fields):
+def test_what_the_images_or_splits_lack_is_refused(
+    snapshot, add_dataset, training, fields
+):
     add_dataset("few", replace(DATASETS["digits"], classes=("a", "b", "c", "d", "e")))
     with snapshot.raises(SpecError):
-        validate({**DIGITS, "training": DIGITS["training"] | training, **fields}, machine=MACHINE)
+        validate(
+            {**DIGITS, "training": DIGITS["training"] | training, **fields},
+            machine=MACHINE,
+        )
 
 
 def build_short_spec(**fields):
@@ -203,7 +244,9 @@ def build_short_spec(**fields):
 
 def test_declaration_of_the_default_trainable_is_the_classifiers():
     assert (
-        load_declaration(build_short_spec().trainable) is load_default_declaration() is DECLARATION
+        load_declaration(build_short_spec().trainable)
+        is load_default_declaration()
+        is DECLARATION
     )
 
 
@@ -211,27 +254,45 @@ def test_node_data_is_what_can_be_downloaded():
     assert DECLARATION.node_data(build_short_spec()) == []
     cifar10 = build_short_spec(training={"dataset": "cifar10", "data_dir": "/data"})
     assert DECLARATION.node_data(cifar10) == [NeededData(OFFICIAL, "/data")]
-    searched = build_short_spec(search={"space": {"dataset": "choice(['digits', 'cifar10'])"}})
+    searched = build_short_spec(
+        search={"space": {"dataset": "choice(['digits', 'cifar10'])"}}
+    )
     assert DECLARATION.node_data(searched) == [NeededData(OFFICIAL, None)]
 
 
-def test_constants_have_the_folder_of_pinned_images_on_one_machine(tmp_path, monkeypatch):
+def test_constants_have_the_folder_of_pinned_images_on_one_machine(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    training = {"dataset": f"folder:{photos.write(tmp_path / 'photos')}", "data_dir": "data"}
+    training = {
+        "dataset": f"folder:{photos.write(tmp_path / 'photos')}",
+        "data_dir": "data",
+    }
     spec = validate(
-        build_short_spec(training=training, search={"space": {"batch_size": "choice([4, 8])"}})
+        build_short_spec(
+            training=training, search={"space": {"batch_size": "choice([4, 8])"}}
+        )
     )
     assert DECLARATION.constants(spec, here=True) == spec.constants
     trained = Plan(spec).pin_data().trained_spec
-    assert DECLARATION.constants(trained, here=True)["data_dir"] == str(tmp_path / "data")
+    assert DECLARATION.constants(trained, here=True)["data_dir"] == str(
+        tmp_path / "data"
+    )
     assert DECLARATION.constants(trained, here=False)["data_dir"] == "data"
 
 
 def test_summaries_have_each_model_once_with_the_first_searched_values():
-    space = {"model": "choice(['cnn', 'resnet20'])", "norm": "choice(['group', 'batch'])"}
+    space = {
+        "model": "choice(['cnn', 'resnet20'])",
+        "norm": "choice(['group', 'batch'])",
+    }
     cnn, resnet = DECLARATION.summaries(build_short_spec(search={"space": space}))
     assert (cnn["model"], cnn["settings"]["norm"]) == ("cnn", "group")
-    assert (resnet["model"], resnet["images"], resnet["classes"]) == ("resnet20", "1x8x8", 10)
+    assert (resnet["model"], resnet["images"], resnet["classes"]) == (
+        "resnet20",
+        "1x8x8",
+        10,
+    )
     assert resnet["parameters"] > cnn["parameters"] == cnn["trainable"]
     assert cnn["stages"][0].keys() == {"name", "kind", "output", "parameters"}
 
@@ -241,7 +302,9 @@ def test_weights_that_the_search_recorded_are_those_of_its_trials_and_resumes(tm
     settings = {"model": "cnn", "dataset": "digits", "start_from": str(path)}
     state = ImageClassifier({}, {**settings, "epochs": 1}).model.state_dict()
     save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
-    plan = prepare(build_short_spec(training=settings, name="x", storage=str(tmp_path))).pin_data()
+    plan = prepare(
+        build_short_spec(training=settings, name="x", storage=str(tmp_path))
+    ).pin_data()
     recorded = plan.trained_spec.constants["weights_sha256"]
     assert recorded == {str(path): compute_sha256(path)}
     constants = {**settings, "epochs": 1, "weights_sha256": recorded}
@@ -259,15 +322,21 @@ def test_nodes_need_the_weights_that_the_search_recorded(tmp_path, monkeypatch):
     older = find_weights("resnet50-v1")
     training = {"model": "torchvision:resnet50", "pretrained": True}
     for name, sha256 in (("resnet50", None), ("resnet50-v1", f"{older.sha256}00")):
-        recorded = {"weights_sha256": {"torchvision:resnet50": sha256}} if sha256 else {}
-        needed = DECLARATION.node_data(build_short_spec(training={**training, **recorded}))
+        recorded = (
+            {"weights_sha256": {"torchvision:resnet50": sha256}} if sha256 else {}
+        )
+        needed = DECLARATION.node_data(
+            build_short_spec(training={**training, **recorded})
+        )
         assert [each.title for each in needed] == [name]
 
 
 def test_nodes_need_the_weights_of_all_networks_side_by_side():
     training = {"model": "efficientnet_lites", "pretrained": True}
     needed = DECLARATION.node_data(build_short_spec(training=training))
-    assert [each.title for each in needed] == [f"efficientnet_lite{size}" for size in range(3)]
+    assert [each.title for each in needed] == [
+        f"efficientnet_lite{size}" for size in range(3)
+    ]
 
 
 def test_nodes_need_weights_of_packages(tmp_path, monkeypatch, uninstall):
@@ -280,4 +349,6 @@ def test_nodes_need_weights_of_packages(tmp_path, monkeypatch, uninstall):
     assert needed.state() == (False, True)
     needed.receive(contents)
     assert needed.state() == (True, False)
-    assert find_weights("efficientnet_lite0").path.parent == tmp_path / "hub/checkpoints"
+    assert (
+        find_weights("efficientnet_lite0").path.parent == tmp_path / "hub/checkpoints"
+    )

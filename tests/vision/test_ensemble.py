@@ -30,7 +30,9 @@ def test_ensemble_has_the_mean_of_the_probabilities():
     several = [weights(each, seed) for seed, each in enumerate(plans)]
     ensemble = build_ensemble(plans, join_weights(several))
     x_NCHW = torch.randn(3, 1, 8, 8)
-    members = [each.build(w)(x_NCHW).softmax(1) for each, w in zip(plans, several, strict=True)]
+    members = [
+        each.build(w)(x_NCHW).softmax(1) for each, w in zip(plans, several, strict=True)
+    ]
     expected_NK = torch.stack(members).mean(0)
     assert torch.allclose(ensemble(x_NCHW).softmax(1), expected_NK, atol=1e-6)
     assert ensemble.state_dict().keys() == join_weights(several).keys()
@@ -60,9 +62,15 @@ def test_ensemble_of_other_weights_raises(member):
         build_ensemble(plans, both)
 
 
-@given(st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3), min_size=1))
+@given(
+    st.lists(
+        st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3), min_size=1
+    )
+)
 def test_average_is_the_mean_and_between_the_members(values):
-    members = [{"w": torch.tensor(v), "n": torch.tensor(k)} for k, v in enumerate(values)]
+    members = [
+        {"w": torch.tensor(v), "n": torch.tensor(k)} for k, v in enumerate(values)
+    ]
     means = average_weights(members)
     stacked = torch.tensor(values, dtype=torch.float64)
     assert torch.allclose(means["w"].double(), stacked.mean(0), rtol=1e-6)

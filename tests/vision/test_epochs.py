@@ -41,7 +41,11 @@ def test_seeded_sets_all_global_generators_and_restores_them():
 @given(st.integers(0, 200), st.integers(1, 70), st.integers(1, 6))
 def test_shards_count_each_position_once_over_the_ranks(count, batch_size, world_size):
     ranks = [
-        list(iterate_shards(count, batch_size=batch_size, rank=rank, world_size=world_size))
+        list(
+            iterate_shards(
+                count, batch_size=batch_size, rank=rank, world_size=world_size
+            )
+        )
         for rank in range(world_size)
     ]
     positions = list(range(count))
@@ -56,7 +60,9 @@ def test_shards_count_each_position_once_over_the_ranks(count, batch_size, world
             part.count for part in parts if part.count
         ]
         assert {part.global_count for part in parts} == {len(batch)}
-        assert all(len(positions[part.positions]) == max(part.count, 1) for part in parts)
+        assert all(
+            len(positions[part.positions]) == max(part.count, 1) for part in parts
+        )
         assert max(p.count for p in parts) - min(p.count for p in parts) <= 1
 
 
@@ -79,7 +85,9 @@ def test_micro_shards_hold_all_images_in_equally_many_parts_on_every_rank(
     numbers = []
     for rank in range(world_size):
         of_rank = []
-        for shard in iterate_shards(count, batch_size=batch_size, rank=rank, world_size=world_size):
+        for shard in iterate_shards(
+            count, batch_size=batch_size, rank=rank, world_size=world_size
+        ):
             parts = split_shard(shard, size=size, world_size=world_size)
             of_rank.append(len(parts))
             images = [range(count)[part.positions][: part.count] for part in parts]

@@ -24,10 +24,17 @@ from tuner.vision.features import Features
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.settings import ClassifierSettings
 
-RECIPE = {"lr": 0.3, "width": 4, "test_time_flip": True, "metrics": ["balanced_accuracy"]}
+RECIPE = {
+    "lr": 0.3,
+    "width": 4,
+    "test_time_flip": True,
+    "metrics": ["balanced_accuracy"],
+}
 
 
-@pytest.mark.parametrize("recipe", [{"dtype": "float64"}, {**RECIPE, "class_weights": "balanced"}])
+@pytest.mark.parametrize(
+    "recipe", [{"dtype": "float64"}, {**RECIPE, "class_weights": "balanced"}]
+)
 def test_measure_equals_the_learners_test(recipe):
     learner, measured = both({"model": "cnn", **recipe})
     assert measured == pytest.approx(learner.test())
@@ -45,7 +52,9 @@ def both(values):
     plan = build_blueprint(settings, images.info)
     model = plan.initialize_model()
     model.load_state_dict(learner.model.state_dict())
-    predictor = Predictor(model, plan, settings, device, (images.info.mean, images.info.std))
+    predictor = Predictor(
+        model, plan, settings, device, (images.info.mean, images.info.std)
+    )
     metrics, details = measure(predictor, images, metrics=settings.metrics)
     assert sum(map(sum, details["confusion"]["matrix"])) == metrics["images"]
     return learner, metrics
@@ -56,9 +65,13 @@ def separable(count=300, classes=3):
     generator = torch.Generator().manual_seed(0)
     labels_N = torch.arange(count) % classes
     means_NF = 4 * nn.functional.one_hot(labels_N, classes + 2)
-    views_NVF = torch.randn(count, 2, classes + 2, generator=generator) + means_NF.unsqueeze(1)
+    views_NVF = torch.randn(
+        count, 2, classes + 2, generator=generator
+    ) + means_NF.unsqueeze(1)
     info = replace(tiny_images.INFO, classes=tuple("abc"[:classes]))
-    return Features(views_NVF, "head"), ImageSet(info, views_NVF.flatten(1), labels_N, {})
+    return Features(views_NVF, "head"), ImageSet(
+        info, views_NVF.flatten(1), labels_N, {}
+    )
 
 
 @pytest.mark.parametrize(("cpus", "threads"), [(1, 1), (0.5, 1), (2.0, 2), (99, 3)])
@@ -83,7 +96,10 @@ def test_doubtful_labels_lists_the_labels_that_were_changed():
     assert {entry["file"] for entry in listed} == {f"{row}.jpg" for row in changed}
     for entry in listed:
         row = int(entry["file"].removesuffix(".jpg"))
-        assert (entry["label"], entry["suggested"]) == ("abc"[(row + 1) % 3], "abc"[row % 3])
+        assert (entry["label"], entry["suggested"]) == (
+            "abc"[(row + 1) % 3],
+            "abc"[row % 3],
+        )
         assert 0.5 < entry["probability"] <= 1
 
 
@@ -110,7 +126,12 @@ def test_doubtful_labels_judges_many_images_in_blocks():
 
 def test_test_lists_the_surest_mistakes_with_their_files(tmp_path, data_home):
     folder = photos.write(tmp_path / "photos", each=40)
-    constants = {"dataset": f"folder:{folder}", "model": "cnn", "width": 4, "image_size": 12}
+    constants = {
+        "dataset": f"folder:{folder}",
+        "model": "cnn",
+        "width": 4,
+        "image_size": 12,
+    }
     learner = ImageClassifier({"lr": 1e-9}, {**constants, "epochs": 1})
     learner.step()
     metrics = learner.test()
@@ -135,12 +156,18 @@ def test_mistakes_are_found_wherever_they_lie_in_the_split():
     assert listed["file"] == "29999"
 
 
-@pytest.mark.parametrize(("count", "most"), [(0, 5), (3, 5), (5, 5), (11, 5), (4000, 2000)])
+@pytest.mark.parametrize(
+    ("count", "most"), [(0, 5), (3, 5), (5, 5), (11, 5), (4000, 2000)]
+)
 def test_sample_evenly_covers_all_rows(count, most):
     sampled = sample_evenly(torch.arange(count), most).tolist()
     assert len(sampled) == min(count, most)
     assert sampled == sorted({*sampled})
-    gaps = {after - before for before, after in pairwise([*sampled, count])} if sampled else {1}
+    gaps = (
+        {after - before for before, after in pairwise([*sampled, count])}
+        if sampled
+        else {1}
+    )
     assert max(gaps) - min(gaps) <= 1
 
 

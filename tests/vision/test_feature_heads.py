@@ -33,7 +33,9 @@ def test_fit_head_of_a_refit_also_learns_images_held_out():
     rows = torch.arange(4), torch.arange(4, 6)
 
     def margin(**how: torch.Tensor) -> float:
-        w_KF, b_K = feature_heads.fit_head(Features(views_NVF, "head"), images, *rows, **how)
+        w_KF, b_K = feature_heads.fit_head(
+            Features(views_NVF, "head"), images, *rows, **how
+        )
         logits_NK = views_NVF[4:, 0] @ w_KF.T + b_K
         return float(logits_NK[0, 0] - logits_NK[1, 0])
 

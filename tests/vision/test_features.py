@@ -21,7 +21,13 @@ from tuner.vision.transfer import add_backbone
 from tuner.vision.weight_files import describe_source
 from tuner.vision.weights import find_hub_folder
 
-DIGITS = {"model": "cnn", "width": 8, "dataset": "digits", "epochs": 2, "batch_size": 64}
+DIGITS = {
+    "model": "cnn",
+    "width": 8,
+    "dataset": "digits",
+    "epochs": 2,
+    "batch_size": 64,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +77,8 @@ def test_a_head_that_trains_alone_is_the_head_of_the_frozen_network(weights):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"flip": True}, {"optimizer": "lbfgs", "lr": 1.0, "weight_decay": 0.03}]
+    "settings",
+    [{"flip": True}, {"optimizer": "lbfgs", "lr": 1.0, "weight_decay": 0.03}],
 )
 def test_a_head_continues_from_its_state_bit_for_bit(weights, settings):
     learner = build_head(weights, **settings)
@@ -100,7 +107,9 @@ def test_features_of_other_preprocessing_are_others(change, weights, store):
 
 
 def test_a_fitted_head_is_at_its_best_in_the_first_epoch(weights):
-    fitted, drawn = (build_head(weights, fit_head=fit, lr=1e-4) for fit in (True, False))
+    fitted, drawn = (
+        build_head(weights, fit_head=fit, lr=1e-4) for fit in (True, False)
+    )
     assert fitted.step()["val_loss"] < drawn.step()["val_loss"] / 2
 
 
@@ -121,7 +130,9 @@ def test_a_refit_begins_with_a_head_of_all_its_images(weights):
     rows = images.splits["train"], images.splits["validation"]
     fits_N = learner._data.splits["train"]
     assert len(fits_N) == 1797
-    w_KF, _ = feature_heads.fit_head(learner._load_features(), images, *rows, fits_N=fits_N)
+    w_KF, _ = feature_heads.fit_head(
+        learner._load_features(), images, *rows, fits_N=fits_N
+    )
     assert torch.allclose(learner.model.get_parameter("head.weight"), w_KF, atol=1e-4)
 
 
@@ -145,7 +156,8 @@ def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
     loss = log_loss(labels_N[held_out_N], expected.predict_proba(z_NF[held_out_N]))
     assert report["val_loss"] == pytest.approx(loss, rel=0.01)
     assert (
-        report["train_loss"] < build_regressed_head(weights, weight_decay=1.0).step()["train_loss"]
+        report["train_loss"]
+        < build_regressed_head(weights, weight_decay=1.0).step()["train_loss"]
     )
 
 
@@ -159,7 +171,9 @@ def test_lbfgs_fits_smoothed_labels_and_weighs_classes(weights):
     assert smooth.test()["test_loss"] > plain.test()["test_loss"] + 0.1
     counts = torch.zeros(2, 10)
     for number, class_weights in enumerate(([1.0] * 10, [50.0, *[1.0] * 9])):
-        learner = build_regressed_head(weights, weight_decay=1.0, class_weights=class_weights)
+        learner = build_regressed_head(
+            weights, weight_decay=1.0, class_weights=class_weights
+        )
         learner.step()
         learner.test()
         counts[number] = torch.tensor(learner.confusion["matrix"]).sum(0)
@@ -177,11 +191,14 @@ def test_crops_of_the_training_images_are_fitted_and_never_measured(weights, sto
     assert own.crops_NVF.shape == (1797, 3, 32)
     assert not torch.equal(own.crops_NVF[:, 0], own.crops_NVF[:, 1])
     assert len(list_folders(store)) == 2
-    assert cropped.step()["train_loss"] > plain.step()["train_loss"]  # crops are harder to fit
+    # Crops are harder to fit
+    assert cropped.step()["train_loss"] > plain.step()["train_loss"]
     w_KF = cropped.model.get_parameter("head.weight")
     cropped_loss = cropped.test()["test_loss"]
     plain.model.get_parameter("head.weight").data.copy_(w_KF)
-    plain.model.get_parameter("head.bias").data.copy_(cropped.model.get_parameter("head.bias"))
+    plain.model.get_parameter("head.bias").data.copy_(
+        cropped.model.get_parameter("head.bias")
+    )
     assert plain.test()["test_loss"] == pytest.approx(cropped_loss)
 
 
@@ -214,13 +231,17 @@ def test_features_may_lie_on_another_device_than_the_images(weights, monkeypatch
         rows.append(rows_N)
         return Measured({"loss": 0.0, "accuracy": 0.0}, None)
 
-    monkeypatch.setattr(features, "choose_device", lambda size, device: torch.device("meta"))
+    monkeypatch.setattr(
+        features, "choose_device", lambda size, device: torch.device("meta")
+    )
     monkeypatch.setattr(image_classifier, "evaluate", noted)
     build_head(weights).test()
     assert [rows_N.device.type for rows_N in rows] == ["meta"]
 
 
-def test_a_head_of_weights_that_have_changed_cannot_be_completed(snapshot, weights, tmp_path):
+def test_a_head_of_weights_that_have_changed_cannot_be_completed(
+    snapshot, weights, tmp_path
+):
     copy = tmp_path / "copy.safetensors"
     copy.write_bytes(weights.read_bytes())
     learner = build_head(copy)
@@ -228,12 +249,16 @@ def test_a_head_of_weights_that_have_changed_cannot_be_completed(snapshot, weigh
     state = learner.state_dict()
     settings = learner._settings
     state_of_others = ImageClassifier({}, DIGITS).model.state_dict()
-    save_file({name: tensor.contiguous() for name, tensor in state_of_others.items()}, copy)
+    save_file(
+        {name: tensor.contiguous() for name, tensor in state_of_others.items()}, copy
+    )
     with snapshot.raises(CheckpointError):
         add_backbone(state, settings, build_blueprint(settings))
 
 
-def test_a_head_is_completed_by_the_weights_that_it_was_trained_on(tmp_path, monkeypatch):
+def test_a_head_is_completed_by_the_weights_that_it_was_trained_on(
+    tmp_path, monkeypatch
+):
     """A newer file of the network's weights may have been fetched since."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     model = "torchvision:mobilenet_v3_small"
@@ -243,12 +268,16 @@ def test_a_head_is_completed_by_the_weights_that_it_was_trained_on(tmp_path, mon
     for number in range(2):
         path = tmp_path / f"{number}.pth"
         torch.manual_seed(number)
-        network = find_model_info(model).build(in_channels=3, num_classes=4, model_args={})
+        network = find_model_info(model).build(
+            in_channels=3, num_classes=4, model_args={}
+        )
         torch.save(network.state_dict(), path)
         files.append((path, compute_sha256(path)))
     (older, older_sha256), (newer, newer_sha256) = files
     shas = {"mobilenet_v3_small": newer_sha256, "mobilenet_v3_small-v1": older_sha256}
-    known = [weights_module.Weights(name, sha256[:8], 10, 1) for name, sha256 in shas.items()]
+    known = [
+        weights_module.Weights(name, sha256[:8], 10, 1) for name, sha256 in shas.items()
+    ]
     monkeypatch.setattr(weights_module, "WEIGHTS", known)
     older.rename(known[1].path)
     settings = {"model": model, "pretrained": True, "train_layers": "head"}

@@ -18,7 +18,11 @@ from tuner.vision.image_classifier import ImageClassifier
 
 TINY = {"dataset": "tiny", "batch_size": 16, "epochs": 3}
 EXACT = {
-    **{k: v for k, v in tiny_images.EXACT.items() if k not in ("model", "width", "norm")},
+    **{
+        k: v
+        for k, v in tiny_images.EXACT.items()
+        if k not in ("model", "width", "norm")
+    },
     "epochs": 2,
 }
 
@@ -30,7 +34,12 @@ class TestDrawing(ClassifierContract):
 
     def make(self, *, seed=0):
         config = {"lr": 0.1, "model_args": {"dropout": 0.4}}
-        constants = {**TINY, "model": own("Drawing"), "model_args": {"width": 6}, "seed": seed}
+        constants = {
+            **TINY,
+            "model": own("Drawing"),
+            "model_args": {"width": 6},
+            "seed": seed,
+        }
         return ImageClassifier(config, constants)
 
 
@@ -40,7 +49,11 @@ def learner(name, *, rank=0, world_size=1, **settings):
 
 
 def test_model_args_of_config_and_constants_are_merged():
-    constants = {**TINY, "model": own("Small"), "model_args": {"width": 6, "dropout": 0.5}}
+    constants = {
+        **TINY,
+        "model": own("Small"),
+        "model_args": {"width": 6, "dropout": 0.5},
+    }
     model = ImageClassifier({"model_args": {"dropout": 0.1}}, constants).model
     assert (model.conv.out_channels, model.drop.p) == (6, 0.1)
 
@@ -70,11 +83,15 @@ def overlapping(rank, name, settings, micro_batch_size=None):
     Two steps use all experts, a later one does on rank 1 only; one image uses one.
     """
     ran = set()
-    hook = register_module_forward_pre_hook(lambda module, inputs: ran.add(type(module)))
+    hook = register_module_forward_pre_hook(
+        lambda module, inputs: ran.add(type(module))
+    )
     with patch.object(replica, "OVERLAPPING", ("cpu",)):
         network = learner(name, rank=rank, world_size=2, **settings)
         if micro_batch_size:
-            network.load_state_dict({**network.state_dict(), "micro_batch_size": micro_batch_size})
+            network.load_state_dict(
+                {**network.state_dict(), "micro_batch_size": micro_batch_size}
+            )
         result = trained(network)
     hook.remove()
     assert DistributedDataParallel in ran

@@ -61,7 +61,11 @@ class TestFolds(ClassifierContract):
             assert report["val_loss"] == pytest.approx(mean(losses[:number]))
         assert reports[2]["val_loss_std"] == pytest.approx(stdev(losses)) != 0
         plain = tiny(epochs=2, batch_size=17)  # as many batches as a fold has
-        assert [plain.step()["lr"] for _ in range(2)][1] == reports[0]["lr"] == reports[2]["lr"]
+        assert (
+            [plain.step()["lr"] for _ in range(2)][1]
+            == reports[0]["lr"]
+            == reports[2]["lr"]
+        )
         with snapshot.raises(UsageError):
             learner.step()
 
@@ -90,11 +94,15 @@ def test_step_reports_parameters_and_requested_latency():
 
 
 def quick(report):
-    return {name: report[name] for name in ("train_loss", "val_loss", "val_accuracy", "lr")}
+    return {
+        name: report[name] for name in ("train_loss", "val_loss", "val_accuracy", "lr")
+    }
 
 
 def test_image_classifier_learns_digits():
-    learner = ImageClassifier({"lr": 0.3}, {"model": "cnn", "dataset": "digits", "epochs": 5})
+    learner = ImageClassifier(
+        {"lr": 0.3}, {"model": "cnn", "dataset": "digits", "epochs": 5}
+    )
     reports = [learner.step() for _ in range(5)]
     assert reports[-1]["val_accuracy"] > 0.95
     assert reports[-1]["train_loss"] < reports[0]["train_loss"]
@@ -105,7 +113,9 @@ def test_test_time_flip_evaluates_both_mirror_images_alike():
     learner = tiny(test_time_flip=True, lr=0.1)
     learner.step()
     seen = []
-    learner.model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    learner.model.register_forward_pre_hook(
+        lambda module, inputs: seen.append(inputs[0])
+    )
     before = learner.test()
     assert torch.equal(seen[0].flip(3), seen[1])
     learner.model.register_forward_pre_hook(lambda module, inputs: inputs[0].flip(3))
@@ -114,7 +124,12 @@ def test_test_time_flip_evaluates_both_mirror_images_alike():
 
 @pytest.mark.parametrize("class_weights", [None, [1.0 + label for label in range(10)]])
 def test_metrics_equal_those_of_a_plain_loop(class_weights):
-    settings = {"norm": "group", "dtype": "float64", "batch_size": 49, "lr_schedule": "constant"}
+    settings = {
+        "norm": "group",
+        "dtype": "float64",
+        "batch_size": 49,
+        "lr_schedule": "constant",
+    }
     learner = tiny(**settings, class_weights=class_weights)
     weights = class_weights and torch.tensor(class_weights).double()
     model = learner.model
@@ -128,13 +143,18 @@ def test_metrics_equal_those_of_a_plain_loop(class_weights):
         loss = torch.nn.functional.cross_entropy(logits, labels, weights).item()
         return loss, (logits.argmax(1) == labels).double().mean().item()
 
-    before, _ = measure("train", weights)  # of one batch, so it is the loss before the update
+    # Of one batch, so it is the loss before the update
+    before, _ = measure("train", weights)
     report = learner.step()
     assert report["train_loss"] == pytest.approx(before, rel=1e-6)
-    assert (report["val_loss"], report["val_accuracy"]) == pytest.approx(measure("validation"))
+    assert (report["val_loss"], report["val_accuracy"]) == pytest.approx(
+        measure("validation")
+    )
     labels = data.labels_N[data.splits["test"]]
     share = labels.bincount().max().item() / len(labels)
-    assert tuple(learner.test().values()) == pytest.approx((*measure("test"), len(labels), share))
+    assert tuple(learner.test().values()) == pytest.approx(
+        (*measure("test"), len(labels), share)
+    )
 
 
 def test_step_of_a_diverged_model_reports_a_loss_that_is_not_finite():
@@ -143,7 +163,9 @@ def test_step_of_a_diverged_model_reports_a_loss_that_is_not_finite():
 
 
 @pytest.mark.parametrize(("schedule", "warmup_epochs"), [("one_cycle", 0), ("step", 1)])
-def test_load_state_dict_of_a_longer_trial_stretches_the_schedule(schedule, warmup_epochs):
+def test_load_state_dict_of_a_longer_trial_stretches_the_schedule(
+    schedule, warmup_epochs
+):
     settings = {"lr": 0.1, "lr_schedule": schedule, "warmup_epochs": warmup_epochs}
     learner = tiny(epochs=6, **settings)
     complete = [learner.step()["lr"] for _ in range(6)]
@@ -182,7 +204,13 @@ def test_thirty_trials_on_a_gpu_leave_no_memory():
 
 
 def digits(**settings):
-    constants = {"model": "cnn", "dataset": "digits", "width": 4, "batch_size": 128, "epochs": 3}
+    constants = {
+        "model": "cnn",
+        "dataset": "digits",
+        "width": 4,
+        "batch_size": 128,
+        "epochs": 3,
+    }
     return ImageClassifier(settings, constants)
 
 

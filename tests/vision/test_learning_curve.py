@@ -19,7 +19,10 @@ def drawn(count, *, apart, groups_N=None):
     means_NF = apart * nn.functional.one_hot(labels_N, 60)
     views_NVF = torch.randn(count, 2, 60, generator=generator) + means_NF.unsqueeze(1)
     info = replace(tiny_images.INFO, classes=tuple("abc"))
-    splits = {"train": torch.arange(0, count, 2), "validation": torch.arange(1, count, 2)}
+    splits = {
+        "train": torch.arange(0, count, 2),
+        "validation": torch.arange(1, count, 2),
+    }
     images = ImageSet(info, views_NVF.flatten(1), labels_N, splits, groups_N)
     return Features(views_NVF, "head"), images
 
@@ -46,7 +49,9 @@ def test_learning_curve_needs_a_few_images(count, entries):
 
 def test_learning_curve_does_not_look_at_the_test_split():
     features, images = drawn(600, apart=1.5)
-    fewer = replace(images, splits={**images.splits, "validation": torch.arange(1, 100, 2)})
+    fewer = replace(
+        images, splits={**images.splits, "validation": torch.arange(1, 100, 2)}
+    )
     assert compute_learning_curve(features, fewer)[-1]["images"] == round(350 * 0.8)
 
 
@@ -54,9 +59,13 @@ def test_heads_have_not_seen_copies_of_the_images_that_they_judge():
     features, images = drawn(400, apart=0.0, groups_N=torch.arange(200).repeat(2))
     features.views_NVF[200:] = features.views_NVF[:200]
     images.labels_N[200:] = images.labels_N[:200]
-    assert HeldOutHeads(features, images, torch.arange(400)).compute_errors(1).mean() > 0.5
+    assert (
+        HeldOutHeads(features, images, torch.arange(400)).compute_errors(1).mean() > 0.5
+    )
     apart = replace(images, groups_N=None)
-    assert HeldOutHeads(features, apart, torch.arange(400)).compute_errors(1).mean() < 0.5
+    assert (
+        HeldOutHeads(features, apart, torch.arange(400)).compute_errors(1).mean() < 0.5
+    )
 
 
 def test_scores_are_about_probabilities():

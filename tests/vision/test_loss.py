@@ -8,17 +8,21 @@ from tuner.vision.metrics import OPTIONAL_METRICS
 
 CLASSES = 7
 GENERATOR = torch.Generator().manual_seed(0)
-LABELS_N = torch.randint(CLASSES - 1, (60,), generator=GENERATOR)  # none of the last class
+# None of the last class
+LABELS_N = torch.randint(CLASSES - 1, (60,), generator=GENERATOR)
 LOGITS_NK = torch.randn(60, CLASSES, generator=GENERATOR)
 LOGITS_NK[:30] += 2 * torch.nn.functional.one_hot(LABELS_N[:30], CLASSES)
 LOGITS_NK[:, -1] -= 0.5  # rarely predicted
 
 
 def test_measures_equal_those_of_sklearn():
-    measured = measure_logits(LOGITS_NK, LABELS_N, metrics=OPTIONAL_METRICS, classes=CLASSES)
+    measured = measure_logits(
+        LOGITS_NK, LABELS_N, metrics=OPTIONAL_METRICS, classes=CLASSES
+    )
     got = {name: measured.metrics[name] for name in OPTIONAL_METRICS}
     predicted_N = LOGITS_NK.argmax(1)
-    assert {*predicted_N.tolist()} == {*range(CLASSES)}  # a class is predicted that never occurs
+    # A class is predicted that never occurs
+    assert {*predicted_N.tolist()} == {*range(CLASSES)}
     with pytest.warns(UserWarning, match="y_pred contains classes not in y_true"):
         balanced = sklearn.balanced_accuracy_score(LABELS_N, predicted_N)
     assert got == pytest.approx(
@@ -36,7 +40,9 @@ def test_measures_equal_those_of_sklearn():
 
 def test_counts_of_parts_add_up():
     loss = CrossEntropy(torch.float64, metrics=OPTIONAL_METRICS, classes=CLASSES)
-    parts = [loss.compute_sums(LOGITS_NK[r], LABELS_N[r]) for r in (slice(17), slice(17, 60))]
+    parts = [
+        loss.compute_sums(LOGITS_NK[r], LABELS_N[r]) for r in (slice(17), slice(17, 60))
+    ]
     assert torch.allclose(sum(parts), loss.compute_sums(LOGITS_NK, LABELS_N))
     assert len(parts[0]) == len(loss.init_sums(torch.device("cpu")))
 
@@ -51,8 +57,12 @@ def test_only_the_training_loss_is_smoothed_and_weighted():
     plain = F.cross_entropy(LOGITS2_NK, LABELS2_N, reduction="sum").item()
     made = {"label_smoothing": 0.2, "weight": weights_K, "reduction": "sum"}
     expected = F.cross_entropy(LOGITS2_NK, LABELS2_N, **made).item()
-    assert loss.compute_training_loss(LOGITS2_NK, LABELS2_N).item() == pytest.approx(expected)
-    assert loss.compute_sums(LOGITS2_NK, LABELS2_N).tolist() == pytest.approx([plain, 1])
+    assert loss.compute_training_loss(LOGITS2_NK, LABELS2_N).item() == pytest.approx(
+        expected
+    )
+    assert loss.compute_sums(LOGITS2_NK, LABELS2_N).tolist() == pytest.approx(
+        [plain, 1]
+    )
 
 
 @pytest.mark.parametrize("weights_K", [None, torch.tensor([3.0, 1.0, 2.0])])
@@ -62,7 +72,10 @@ def test_training_loss_of_shares_is_their_weighted_sum(weights_K):
     first_NK = F.one_hot(LABELS2_N, 3)
     second_NK = F.one_hot(other_N, 3)
     mixed = loss.compute_training_loss(LOGITS2_NK, 0.3 * first_NK + 0.7 * second_NK)
-    parts = [loss.compute_training_loss(LOGITS2_NK, labels) for labels in (LABELS2_N, other_N)]
+    parts = [
+        loss.compute_training_loss(LOGITS2_NK, labels)
+        for labels in (LABELS2_N, other_N)
+    ]
     assert mixed.item() == pytest.approx(0.3 * parts[0].item() + 0.7 * parts[1].item())
 
 
@@ -80,4 +93,6 @@ def test_class_weights_balanced_are_inverse_shares():
 def test_class_weights_have_mean_1_over_images(setting):
     weights_K = compute_class_weights(setting, LABELS, classes=3)
     assert weights_K[LABELS].mean().item() == pytest.approx(1)
-    assert torch.allclose(weights_K / weights_K[1], torch.tensor(setting).double() / setting[1])
+    assert torch.allclose(
+        weights_K / weights_K[1], torch.tensor(setting).double() / setting[1]
+    )

@@ -11,7 +11,8 @@ from tuner.vision import replica
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.micro_batch import MicroBatch
 
-EXACT = {**tiny_images.EXACT, "width": 8, "batch_size": 20, "epochs": 3}  # the last batch has 9
+# The last batch has 9
+EXACT = {**tiny_images.EXACT, "width": 8, "batch_size": 20, "epochs": 3}
 
 
 def fits(limit, error=None):
@@ -61,7 +62,10 @@ def test_failed_attempt_restores_filled_and_replaced_buffers(failing, buffers, a
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return {name: buffer.tolist() for name, buffer in model.named_buffers()}
 
-    assert micro_batch(2, buffers=lambda: dict(model.named_buffers())).run(attempt) == after
+    assert (
+        micro_batch(2, buffers=lambda: dict(model.named_buffers())).run(attempt)
+        == after
+    )
 
 
 def test_run_halves_until_it_fits_and_keeps_the_size(capsys):
@@ -70,7 +74,10 @@ def test_run_halves_until_it_fits_and_keeps_the_size(capsys):
     assert micro.run(attempt) == -25
     assert micro.run(attempt) == -25
     assert tried == [100, 50, 25, 25]
-    assert "in training at a micro-batch of 100: going on with 50" in capsys.readouterr().out
+    assert (
+        "in training at a micro-batch of 100: going on with 50"
+        in capsys.readouterr().out
+    )
 
 
 def test_run_at_one_image_raises_the_error_itself():
@@ -85,7 +92,8 @@ def test_run_at_one_image_raises_the_error_itself():
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError("out of memory"), RuntimeError("CUDA error: device-side assert")]
+    "error",
+    [ValueError("out of memory"), RuntimeError("CUDA error: device-side assert")],
 )
 def test_run_propagates_other_errors_at_once(error):
     attempt, tried = fits(0, error)

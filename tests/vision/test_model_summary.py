@@ -23,7 +23,11 @@ def test_summary_has_stages_and_parameters(snapshot, name, settings, frozen):
     plan = Blueprint(name=name, settings=settings, **shape)
     summary = summarize_model(plan, frozen=frozen)
     total = sum(parameter.numel() for parameter in plan.initialize_model().parameters())
-    assert sum(stage["parameters"] for stage in summary["stages"]) == summary["parameters"] == total
+    assert (
+        sum(stage["parameters"] for stage in summary["stages"])
+        == summary["parameters"]
+        == total
+    )
     snapshot("\n".join([*map(str, summary.pop("stages")), str(summary)]))
 
 

@@ -55,11 +55,21 @@ def test_set_layout_leaves_weights_modes_and_generators():
     model = blueprint.initialize_model()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     model.norm.eval()
-    states = random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
+    states = (
+        random.getstate(),
+        torch.get_rng_state().tolist(),
+        np.random.get_state()[1].tolist(),
+    )
     set_layout(model, blueprint, Precision("cpu"))
-    after = random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
+    after = (
+        random.getstate(),
+        torch.get_rng_state().tolist(),
+        np.random.get_state()[1].tolist(),
+    )
     assert after == states
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(
+        torch.equal(value, before[name]) for name, value in model.state_dict().items()
+    )
     assert all(parameter.grad is None for parameter in model.parameters())
     assert (model.training, model.norm.training) == (True, False)
 

@@ -6,7 +6,9 @@ from tuner.vision.norms import renew_statistics
 
 def test_renew_statistics_is_the_mean_over_batches_of_the_named_layers_alone():
     torch.manual_seed(0)
-    model = nn.Sequential(nn.BatchNorm2d(3, momentum=0.2), nn.BatchNorm2d(3), nn.Dropout(0.5))
+    model = nn.Sequential(
+        nn.BatchNorm2d(3, momentum=0.2), nn.BatchNorm2d(3), nn.Dropout(0.5)
+    )
     batches = [torch.randn(4, 3, 2, 2) + shift for shift in (1.0, 2.0)]
     renew_statistics(model, ["0"], batches)
     means = torch.stack([batch.mean((0, 2, 3)) for batch in batches])

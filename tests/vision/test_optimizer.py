@@ -66,7 +66,11 @@ def test_muon_leaves_other_layers_to_sgd():
             set_gradients(model, step)
             optimizer.step()
     expected = theirs.state_dict()
-    differ = {name for name, value in ours.state_dict().items() if (value != expected[name]).any()}
+    differ = {
+        name
+        for name, value in ours.state_dict().items()
+        if (value != expected[name]).any()
+    }
     assert differ == HIDDEN
 
 
@@ -121,7 +125,9 @@ def after(gradients, **settings):
 @pytest.mark.parametrize(("momentum", "weight"), [(0, 0.9), (0.9, 1 - 0.19 - 0.081)])
 def test_sgd_follows_nesterov(momentum, weight):
     # d = g + m * v with v = g at first: 0.1 * 1.9, then v = 0.9, d = 0.81
-    moved = after((1.0, 0.0), lr=0.1, optimizer="sgd", weight_decay=0, momentum=momentum)
+    moved = after(
+        (1.0, 0.0), lr=0.1, optimizer="sgd", weight_decay=0, momentum=momentum
+    )
     assert moved == pytest.approx(weight)
 
 
@@ -142,7 +148,9 @@ def network():
 
 def test_sgd_has_no_momentum_after_a_first_step_that_overflows(monkeypatch):
     """torch's fused SGD leaves it as the memory was."""
-    monkeypatch.setattr(torch, "empty_like", lambda like: torch.full_like(like, math.nan))
+    monkeypatch.setattr(
+        torch, "empty_like", lambda like: torch.full_like(like, math.nan)
+    )
     model = nn.Linear(2, 1)
     optimizer = build_optimizer(ClassifierSettings(), model)
     scaler = torch.amp.GradScaler("cpu")
@@ -172,7 +180,9 @@ def test_groups_have_these_rates_and_decays(snapshot, settings, frozen):
     optimizer = build_optimizer(ClassifierSettings(**settings), model, frozen=frozen)
     for group in optimizer.param_groups:
         listed = [names[id(parameter)] for parameter in group["params"]]
-        snapshot(f"lr {group['lr']:.4g}, weight decay {group['weight_decay']:.4g}: {listed}")
+        snapshot(
+            f"lr {group['lr']:.4g}, weight decay {group['weight_decay']:.4g}: {listed}"
+        )
 
 
 class Transformer(nn.Module):

@@ -74,17 +74,24 @@ def pin_data(spec):
 
 
 def test_folder_gives_default_experiment(photos_dir):
-    spec, source = resolve_spec("folder:my photos", ["num_samples=3", "training.model=cnn"])
+    spec, source = resolve_spec(
+        "folder:my photos", ["num_samples=3", "training.model=cnn"]
+    )
     assert (spec.name, source) == ("my-photos", f"folder:{photos_dir}")
     assert spec.training["dataset"] == f"folder:{photos_dir}"
     assert (spec.trials, spec.training["model"]) == (3, "cnn")
 
 
-@pytest.mark.parametrize(("px", "model"), [(12, "cnn"), (28, "resnet10"), (200, "resnet10")])
+@pytest.mark.parametrize(
+    ("px", "model"), [(12, "cnn"), (28, "resnet10"), (200, "resnet10")]
+)
 def test_default_experiment_network_fits_the_size(tmp_path, px, model):
     write_pngs(tmp_path / "x", each=4, size=(px, px + 9))
     raw = build_default(tmp_path / "x")
-    assert (raw["training"]["model"], raw["training"]["image_size"]) == (model, min(px, 64))
+    assert (raw["training"]["model"], raw["training"]["image_size"]) == (
+        model,
+        min(px, 64),
+    )
     assert validate(raw).trials == 2
 
 
@@ -115,11 +122,16 @@ def test_plan_shows_images_and_doubts(snapshot, photos_dir):
     assert not any("uneven" in doubt for doubt in pin_data(spec).doubts)
     (photos_dir / "rose" / "0003.jpg").unlink()
     [uneven] = [
-        doubt for doubt in pin_data(validate_default(photos_dir)).doubts if "uneven" in doubt
+        doubt
+        for doubt in pin_data(validate_default(photos_dir)).doubts
+        if "uneven" in doubt
     ]
     advised = re.search(r"objective\.\S+", uneven)[0]
     spec, _ = resolve_spec("folder:my photos", [advised])
-    assert (spec.objective.mode, spec.training["metrics"]) == ("max", ["balanced_accuracy"])
+    assert (spec.objective.mode, spec.training["metrics"]) == (
+        "max",
+        ["balanced_accuracy"],
+    )
 
 
 def test_copies_across_splits_are_reported_after_decoding(tmp_path):
@@ -198,7 +210,9 @@ def test_best_model_depends_on_device_images_and_weights(torch_home, images, cpu
     assert models == [f"torchvision:{cpu}", f"torchvision:{gpu}"]
 
 
-def test_best_model_takes_those_that_timm_has_fetched(torch_home, tmp_path, monkeypatch):
+def test_best_model_takes_those_that_timm_has_fetched(
+    torch_home, tmp_path, monkeypatch
+):
     pytest.importorskip("timm")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     for name in ("vit_tiny_patch16_224.augreg_in21k", "mobilenetv3_large_100.ra_in1k"):
@@ -307,7 +321,9 @@ def test_hints_without_weights_name_their_package(photos_dir, torch_home):
     assert list(DECLARATION.list_hints(validate_default(photos_dir))) == []
 
 
-def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_home, package):
+def test_packaged_weights_are_taken_where_no_others_are_here(
+    photos_dir, torch_home, package
+):
     assert DECLARATION.measure_epoch_s(validate_default(photos_dir)) is None
     assert list(DECLARATION.list_hints(validate_default(photos_dir))) == []
     assert choose_pretrained_model("gpu") == "efficientnet_lite0"
@@ -322,7 +338,9 @@ def test_heads_get_as_many_pixels_networks_and_crops_as_the_time_allows(
     for each, minutes in ((200, (0.01, 0.5, 2, 10, 40)), (1000, (10, 40))):
         write_pngs(tmp_path / f"{each}", each=each, size=(64, 64), classes="abc")
         for budget in minutes:
-            raw = build_default_experiment(f"folder:{each}", tmp_path, {}, {}, budget * 60)
+            raw = build_default_experiment(
+                f"folder:{each}", tmp_path, {}, {}, budget * 60
+            )
             given = {"training": raw["training"], "search": raw["search"]}
             snapshot(f"3 x {each} images, {budget} minutes\n{render_yaml(given)}")
 
@@ -335,7 +353,8 @@ def test_heads_are_validated_on_the_split_that_came_with_the_images(tmp_path, pa
 
 
 @pytest.mark.parametrize(
-    ("model", "size"), [("efficientnet_lite1", 128), ("torchvision:resnet18", 128), ("cnn", 40)]
+    ("model", "size"),
+    [("efficientnet_lite1", 128), ("torchvision:resnet18", 128), ("cnn", 40)],
 )
 def test_a_file_of_weights_gets_the_pixels_of_pretrained_ones(photos_dir, model, size):
     raw = build_default(photos_dir, start_from="weights.pt", model=model)
@@ -350,8 +369,13 @@ def test_a_file_of_weights_gets_the_pixels_of_pretrained_ones(photos_dir, model,
         ({"pixel_stats": {"mean": [0.5] * 3, "std": [0.5] * 3}}, None),
     ],
 )
-def test_hint_says_whose_pixel_stats_a_file_of_weights_gets(photos_dir, settings, whose):
-    torch.save(resnet10(in_channels=3, num_classes=3, width=16, norm="batch").state_dict(), "x.pt")
+def test_hint_says_whose_pixel_stats_a_file_of_weights_gets(
+    photos_dir, settings, whose
+):
+    torch.save(
+        resnet10(in_channels=3, num_classes=3, width=16, norm="batch").state_dict(),
+        "x.pt",
+    )
     spec = validate_default(photos_dir, start_from="x.pt", image_size=64, **settings)
     hints = list(DECLARATION.list_hints(spec))
     assert len(hints) == bool(whose)

@@ -20,11 +20,15 @@ from tuner.vision.pipeline import _Layers, count_micro_batches, split_costs
 def test_cuts_have_a_layer_each_and_no_cost_above_that_of_equal_counts(costs, data):
     stages = data.draw(st.integers(1, len(costs)))
     ranges = split_costs(costs, stages)
-    assert [position for positions in ranges for position in positions] == list(range(len(costs)))
+    assert [position for positions in ranges for position in positions] == list(
+        range(len(costs))
+    )
     assert len(ranges) == stages
     assert all(ranges)
     equal = np.array_split(costs, stages)
-    dearest = max(sum(costs[position] for position in positions) for positions in ranges)
+    dearest = max(
+        sum(costs[position] for position in positions) for positions in ranges
+    )
     assert dearest <= max(part.sum() for part in equal)
 
 
@@ -37,7 +41,9 @@ def test_micro_batches_are_equal_and_as_many_as_possible(count, most):
 
 
 def test_layers_may_begin_in_place_and_send_contiguous_tensors():
-    stage = _Layers(nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(2, 3, 3)), nullcontext)
+    stage = _Layers(
+        nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(2, 3, 3)), nullcontext
+    )
     stage.to(memory_format=torch.channels_last)
     x = torch.randn(2, 2, 5, 5, requires_grad=True)
     before = x.detach().clone()
@@ -107,11 +113,15 @@ def test_split_and_whole_trials_continue_from_either_state(results, optimizer):
     second = quick(learner.step())
     for rank in results:
         got = rank[optimizer]
-        assert quick(got["taken over"]["reports"][0]) == pytest.approx(second, rel=1e-11)
+        assert quick(got["taken over"]["reports"][0]) == pytest.approx(
+            second, rel=1e-11
+        )
         whole = ImageClassifier({"optimizer": optimizer}, EXACT)
         whole.load_state_dict(got["first"]["state"])
         assert quick(whole.step()) == pytest.approx(second, rel=1e-11)
-        compare_states(got["taken over"]["state"]["model"], learner.state_dict()["model"])
+        compare_states(
+            got["taken over"]["state"]["model"], learner.state_dict()["model"]
+        )
 
 
 def test_each_stage_trains_its_part_in_micro_batches(results):

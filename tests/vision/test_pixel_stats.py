@@ -27,7 +27,10 @@ def test_pixel_stats_are_those_of_the_weights_where_known(snapshot):
             stats = (0.1,) * channels
             data = replace(tiny_images.INFO, channels=channels, mean=stats, std=stats)
             found = replace_pixel_stats(data, ClassifierSettings(**settings))
-            rounded = [[round(value, 4) for value in values] for values in (found.mean, found.std)]
+            rounded = [
+                [round(value, 4) for value in values]
+                for values in (found.mean, found.std)
+            ]
             snapshot(f"{settings}, {channels} channels: {rounded}")
 
 

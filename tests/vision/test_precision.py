@@ -18,7 +18,9 @@ def test_precision_follows_from_setting_and_hardware(snapshot):
     for setting in ("auto", "float32", "tf32", "bf16", "fp16"):
         for has in (A100, V100, P100, ALL, NONE):
             chosen = resolve_precision(setting, has)
-            snapshot(f"{setting} on {has}: {chosen.name}, {chosen}, scaled: {chosen.scaled}")
+            snapshot(
+                f"{setting} on {has}: {chosen.name}, {chosen}, scaled: {chosen.scaled}"
+            )
 
 
 def flags():
@@ -27,7 +29,10 @@ def flags():
 
 @pytest.mark.parametrize(
     ("settings", "dtype", "tf32"),
-    [({"precision": "tf32"}, torch.float32, True), ({"dtype": "float64"}, torch.float64, False)],
+    [
+        ({"precision": "tf32"}, torch.float32, True),
+        ({"dtype": "float64"}, torch.float64, False),
+    ],
 )
 def test_step_trains_and_evaluates_with_its_tf32(settings, dtype, tf32, runs_on):
     runs_on(A100)
@@ -49,7 +54,9 @@ def test_step_in_half_precision_learns(setting, runs_on):
     plain = ImageClassifier({}, TINY)
     computed = set()
     learner.model.head.register_forward_hook(lambda m, i, out: computed.add(out.dtype))
-    reports, expected_reports = ([made.step() for _ in range(2)] for made in (learner, plain))
+    reports, expected_reports = (
+        [made.step() for _ in range(2)] for made in (learner, plain)
+    )
     assert computed == {HALF[setting]}
     assert all(p.dtype == torch.float32 for p in learner.model.parameters())
     for got, expected in zip(reports, expected_reports, strict=True):
@@ -62,7 +69,9 @@ def test_step_in_half_precision_learns(setting, runs_on):
     [("float32", "complex64"), ("float64", "complex128")],
 )
 def test_cast_weights_keeps_imaginary_parts(dtype, complex_dtype):
-    model = nn.ParameterDict({"spectrum": torch.tensor([1 + 2j]), "gain": torch.ones(1)})
+    model = nn.ParameterDict(
+        {"spectrum": torch.tensor([1 + 2j]), "gain": torch.ones(1)}
+    )
     cast_weights(model, getattr(torch, dtype))
     assert model["spectrum"].tolist() == [1 + 2j]
     assert model["spectrum"].dtype == getattr(torch, complex_dtype)
@@ -90,7 +99,9 @@ def test_overflowing_gradients_skip_the_step(runs_on):
 
 def record_dtypes(learner):
     computed = set()
-    hook = learner.model.head.register_forward_hook(lambda m, i, out: computed.add(out.dtype))
+    hook = learner.model.head.register_forward_hook(
+        lambda m, i, out: computed.add(out.dtype)
+    )
     learner.test()
     hook.remove()
     return computed

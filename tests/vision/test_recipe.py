@@ -56,14 +56,23 @@ def test_recipe_by_default_adds_no_metrics_and_no_state():
 def test_check_settings_rejects_what_the_data_set_lacks(add_dataset):
     few = replace(tiny_images.INFO, classes=tuple("01234"), image_size=1)
     add_dataset("few", few)
-    values = {"dataset": "few", "batch_size": 9, "metrics": ["top5_accuracy"], "cutmix": 1}
+    values = {
+        "dataset": "few",
+        "batch_size": 9,
+        "metrics": ["top5_accuracy"],
+        "cutmix": 1,
+    }
     faults = check_settings(values)
     assert [fault.key for fault in faults] == ["cutmix", "metrics", "model"]
 
 
 class TestTheWholeRecipe(ClassifierContract):
     def make(self, *, seed=0):
-        constants = {"freeze": "features.0", "unfreeze_epoch": 1, "test_time_flip": True}
+        constants = {
+            "freeze": "features.0",
+            "unfreeze_epoch": 1,
+            "test_time_flip": True,
+        }
         return ImageClassifier({**WHOLE, **constants}, {**TINY, "seed": seed})
 
 
@@ -113,7 +122,9 @@ def test_compile_gives_the_same_training(monkeypatch):
     # Traced and differentiated as ever, but not turned into C++, which takes 20 seconds.
     compiled = []
     compile_with = partial(torch.compile, backend="aot_eager")
-    monkeypatch.setattr(torch, "compile", lambda m: compiled.append(m) or compile_with(m))
+    monkeypatch.setattr(
+        torch, "compile", lambda m: compiled.append(m) or compile_with(m)
+    )
     settings = {**TINY, "batch_size": 49}
     learner = ImageClassifier({**WHOLE, "compile": True}, settings)
     plain = ImageClassifier(WHOLE, settings)
@@ -179,7 +190,9 @@ def batch_norm(rank):
 @pytest.fixture(scope="module")
 def ranks(group):
     cases = {
-        f"{name} {spread_name}": partial(spread, settings=settings, **SPREAD[spread_name])
+        f"{name} {spread_name}": partial(
+            spread, settings=settings, **SPREAD[spread_name]
+        )
         for name, settings in RECIPES.items()
         for spread_name in SPREAD
     }
@@ -191,7 +204,9 @@ def test_ranks_equal_one_process(ranks, recipe):
     expected = trained(ImageClassifier(RECIPES[recipe], EXACT))
     for rank in ranks:
         for spread_name in SPREAD:
-            compare_results(rank[f"{recipe} {spread_name}"], expected, metrics=ALL_METRICS)
+            compare_results(
+                rank[f"{recipe} {spread_name}"], expected, metrics=ALL_METRICS
+            )
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,13 @@ def overlapping(rank):
     learner.load_state_dict({**learner.state_dict(), "micro_batch_size": 3})
     ran = set()
     agreed = []
-    hook = register_module_forward_pre_hook(lambda module, inputs: ran.add(type(module)))
+    hook = register_module_forward_pre_hook(
+        lambda module, inputs: ran.add(type(module))
+    )
     smallest = Ranks.find_smallest
-    Ranks.find_smallest = lambda self, value: agreed.append(value) or smallest(self, value)
+    Ranks.find_smallest = lambda self, value: (
+        agreed.append(value) or smallest(self, value)
+    )
     result = {**trained(learner), "agreed": agreed}
     Ranks.find_smallest = smallest
     hook.remove()
@@ -88,7 +92,13 @@ def in_folds(rank, world_size=2):
 
 @pytest.fixture(scope="module")
 def results(group):
-    cases = (in_folds, out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping, compiled)
+    cases = (
+        in_folds,
+        out_of_memory_on_rank_1,
+        nothing_fits_on_rank_1,
+        overlapping,
+        compiled,
+    )
     return group.run({case.__name__: case for case in cases})
 
 

@@ -29,7 +29,11 @@ def photos_dir(tmp_path):
 
 def test_check_settings_of_a_folder_uses_its_listing(snapshot, photos_dir):
     settings = {"dataset": f"folder:{photos_dir}", "image_size": 16, "batch_size": 4}
-    assert keys(**settings, model="resnet18") == keys(**settings | {"batch_size": 22}) == []
+    assert (
+        keys(**settings, model="resnet18")
+        == keys(**settings | {"batch_size": 22})
+        == []
+    )
     for changes in (
         {"batch_size": 23},
         {"image_size": 8, "model": "resnet18"},
@@ -51,10 +55,19 @@ def test_check_settings_without_files_ignores_a_missing_folder(tmp_path):
         {"model": "net", "dataset": "cifar10", "l1": 8, "l2": 4, "data_dir": "/data"},
         {"precision": "float32", "dtype": "float64", "compile": True},
         {"batch_size": 64.0, "epochs": 3, "seed": 5},
-        {"warmup_epochs": 0.5, "epochs": 1, "crop_scale": 0.35, "crop_padding": 0, "flip": True},
+        {
+            "warmup_epochs": 0.5,
+            "epochs": 1,
+            "crop_scale": 0.35,
+            "crop_padding": 0,
+            "flip": True,
+        },
         {"lr_schedule": "step", "lr_steps": 5, "lr_step_factor": 0.2},
         {"lr_schedule": "step", "lr_steps": [3, 9.5], "mixup": 0.2, "cutmix": 1},
-        {"class_weights": [1] * 9 + [0], "metrics": ["macro_f1", "top5_accuracy", "macro_f1"]},
+        {
+            "class_weights": [1] * 9 + [0],
+            "metrics": ["macro_f1", "top5_accuracy", "macro_f1"],
+        },
     ],
 )
 def test_check_settings_of_sound_values_finds_no_fault(values):
@@ -105,10 +118,17 @@ BEYOND = {
     "fold_epochs": [0, 3],
 }
 LBFGS = {"optimizer": "lbfgs", "train_layers": "head", "start_from": __file__}
-NOT_BY_LBFGS = {"fit_head": True, "mixup": 0.1, "cutmix": 1, "ema_decay": 0.9, "clip_grad_norm": 1}
+NOT_BY_LBFGS = {
+    "fit_head": True,
+    "mixup": 0.1,
+    "cutmix": 1,
+    "ema_decay": 0.9,
+    "clip_grad_norm": 1,
+}
 NOT_BY_LBFGS |= {"crops_per_image": 2}  # of which no part is left out
 NOT_IN_FOLDS = {"batch_size": 1150, "warmup_epochs": 4, "train_on": "train+validation"}
-STEPS = ([], 0, [0, 1], [3, 3], [3, 2], [10], [1, 11], -1, "5", [None], True)  # no rising epochs
+# No rising epochs
+STEPS = ([], 0, [0, 1], [3, 3], [3, 2], [10], [1, 11], -1, "5", [None], True)
 NOT_TOGETHER = [
     {"dataset": "cifar"},  # all forms of a data set are listed
     {"model": "net"},  # all models that take the images are listed
@@ -121,14 +141,18 @@ NOT_TOGETHER = [
     {"pixel_stats": {"mean": [0.5], "std": [0]}},
     {"pixel_stats": {"mean": [0.5], "std": [1, 1]}},
     {"pixel_stats": {"mean": [0], "std": [1]}, "dataset": "cifar10"},
-    *({"folds": 5, "fold_epochs": 4, key: value} for key, value in NOT_IN_FOLDS.items()),
+    *(
+        {"folds": 5, "fold_epochs": 4, key: value}
+        for key, value in NOT_IN_FOLDS.items()
+    ),
     *({"precision": name, "dtype": "float64"} for name in ("tf32", "bf16", "fp16")),
     *({"lr_schedule": "step", "lr_steps": steps} for steps in STEPS),
 ]
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [(key, value) for key, beyond in BEYOND.items() for value in beyond]
+    ("key", "value"),
+    [(key, value) for key, beyond in BEYOND.items() for value in beyond],
 )
 def test_check_settings_names_the_key_beyond_its_bound(key, value):
     assert keys(**{key: value}) == [key]
@@ -140,7 +164,10 @@ def test_check_settings_names_the_key_within_pixel_stats():
 
 def show_faults(snapshot, values, **how):
     faults = map(str, check_settings(values, **how))
-    snapshot("\n".join([f"{values} {how or ''}", *faults]), {re.escape(__file__): "THIS FILE"})
+    snapshot(
+        "\n".join([f"{values} {how or ''}", *faults]),
+        {re.escape(__file__): "THIS FILE"},
+    )
 
 
 def test_check_settings_names_what_excludes_another(snapshot):
@@ -149,7 +176,10 @@ def test_check_settings_names_what_excludes_another(snapshot):
 
 
 def test_model_settings_fill_in_the_models_defaults():
-    assert resolve_model_settings(ClassifierSettings()) == {"width": 16, "norm": "batch"}
+    assert resolve_model_settings(ClassifierSettings()) == {
+        "width": 16,
+        "norm": "batch",
+    }
     group = ClassifierSettings(width=3, norm="group")
     assert resolve_model_settings(group) == {"width": 3, "norm": "group"}
     net = ClassifierSettings(model="net", dataset="cifar10", l1=7)
@@ -198,7 +228,11 @@ def test_check_settings_of_a_split_rejects_what_stages_lack(snapshot):
         assert check_settings(values) == []
 
 
-BASES = ({}, {"freeze": ["head"]}, {"start_from": "a.safetensors", "train_layers": "head"})
+BASES = (
+    {},
+    {"freeze": ["head"]},
+    {"start_from": "a.safetensors", "train_layers": "head"},
+)
 EXTREMES = {
     "model": ("resnet18", "mlp"),
     "dataset": ("cifar10",),
@@ -210,7 +244,14 @@ EXTREMES = {
     "class_weights": ("balanced", [1.0] * 10),
     "model_args": ({"width": 8},),
 }
-NEVER_SEARCHED = {"train_on", "folds", "fold_epochs", "resplit", "image_size", "weights_sha256"}
+NEVER_SEARCHED = {
+    "train_on",
+    "folds",
+    "fold_epochs",
+    "resplit",
+    "image_size",
+    "weights_sha256",
+}
 
 
 def list_values(name):
@@ -225,7 +266,10 @@ def list_values(name):
             values += [True, False]
         if kind.get("type") in ("integer", "number"):
             convert = int if kind["type"] == "integer" else float
-            values += {convert(n) for n in (kind.get("minimum", 1), kind.get("maximum", 8), 0.5, 4)}
+            values += {
+                convert(n)
+                for n in (kind.get("minimum", 1), kind.get("maximum", 8), 0.5, 4)
+            }
     return values
 
 
@@ -236,7 +280,9 @@ def test_settings_that_fail_together_alone_are_among_the_combined_ones(base):
 
     sound = [
         (name, value)
-        for name in ClassifierSettings.model_fields.keys() - base.keys() - NEVER_SEARCHED
+        for name in ClassifierSettings.model_fields.keys()
+        - base.keys()
+        - NEVER_SEARCHED
         for value in list_values(name)
         if is_sound({name: value})
     ]

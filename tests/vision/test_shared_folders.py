@@ -19,7 +19,9 @@ def test_folder_made_once_by_several_threads_is_made_once(tmp_path, capsys):
         lines.append(text)
         (folder / "file").write_text("whole")
 
-    threads = [Thread(target=ensure_folder, args=(tmp_path / "a/x", make)) for _ in range(8)]
+    threads = [
+        Thread(target=ensure_folder, args=(tmp_path / "a/x", make)) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -76,7 +76,9 @@ class RenamedNorm(nn.BatchNorm2d):
 
 def test_shared_over_ranks_leaves_layers_that_compute_more_than_batch_norm():
     twice = RenamedNorm(4)
-    model = nn.Sequential(nn.BatchNorm2d(4), ActivatedNorm(4), twice, nn.Sequential(twice))
+    model = nn.Sequential(
+        nn.BatchNorm2d(4), ActivatedNorm(4), twice, nn.Sequential(twice)
+    )
     names = list(model.state_dict())
     weights = list(model.parameters())
     x_NCHW = torch.randn(8, 4, 3, 3)
@@ -96,4 +98,7 @@ def test_norms_that_stay_local_are_named(capsys):
     model = nn.Sequential(nn.BatchNorm2d(4), ActivatedNorm(4))
     for rank in (0, 1):
         Ranks(rank, 2, torch.device("cuda")).sync_norms(deepcopy(model))
-    assert capsys.readouterr().out == "warning: 1 normalise by the images of each rank alone\n"
+    assert (
+        capsys.readouterr().out
+        == "warning: 1 normalise by the images of each rank alone\n"
+    )

@@ -33,7 +33,10 @@ TINY = {**tiny_images.TINY, "epochs": 4}
 
 def model(classes=10, width=4):
     return nn.Sequential(
-        nn.Conv2d(3, width, 3), nn.BatchNorm2d(width), nn.Flatten(), nn.Linear(width, classes)
+        nn.Conv2d(3, width, 3),
+        nn.BatchNorm2d(width),
+        nn.Flatten(),
+        nn.Linear(width, classes),
     )
 
 
@@ -54,7 +57,9 @@ def test_without_prefix_names_the_weights_as_the_network_does(prefix):
 
 def test_without_prefix_refuses_two_sets_of_weights(snapshot):
     state = model().state_dict()
-    both = {f"{part}.{name}": w for part in ("model", "ema") for name, w in state.items()}
+    both = {
+        f"{part}.{name}": w for part in ("model", "ema") for name, w in state.items()
+    }
     with snapshot.raises(SpecError):
         remove_prefix(both, model(), source="x")
 
@@ -72,7 +77,10 @@ def test_start_from_of_other_classes_keeps_the_new_head():
 
 
 def test_start_from_names_unused_weights_and_refuses_many(snapshot):
-    weights = {**model().state_dict(), **{f"aux.{n}": torch.zeros(1) for n in range(90)}}
+    weights = {
+        **model().state_dict(),
+        **{f"aux.{n}": torch.zeros(1) for n in range(90)},
+    }
     few = dict(list(weights.items())[:10])
     assert load_initial_weights(model(), few, source="x") == ([], ["aux.0"])
     with snapshot.raises(SpecError):
@@ -151,6 +159,7 @@ def test_frozen_layers_change_only_after_unfreeze_epoch():
         learner.step()
     held = weights(learner)
     same = {name for name in before if torch.equal(before[name], held[name])}
-    assert same == {name for name in before if name.startswith("features")}  # statistics too
+    # Statistics too
+    assert same == {name for name in before if name.startswith("features")}
     learner.step()
     assert not any(torch.equal(held[n], w) for n, w in weights(learner).items())

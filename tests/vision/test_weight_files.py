@@ -9,7 +9,9 @@ from tuner.errors import CheckpointError
 from tuner.vision.weight_files import load_weights
 
 
-@pytest.mark.parametrize("wrap", [lambda s: s, lambda s: {"model": s}, lambda s: {"state_dict": s}])
+@pytest.mark.parametrize(
+    "wrap", [lambda s: s, lambda s: {"model": s}, lambda s: {"state_dict": s}]
+)
 def test_load_weights_reads_state_dicts_of_trainers(wrap, tmp_path):
     state = model().state_dict()
     loaded = load_weights(saved(wrap(state), tmp_path))

@@ -74,7 +74,11 @@ def files(folder):
 
 @pytest.mark.parametrize(
     "environment",
-    [{"TORCH_HOME": "~/torch"}, {"TORCH_HOME": None}, {"TORCH_HOME": None, "XDG_CACHE_HOME": None}],
+    [
+        {"TORCH_HOME": "~/torch"},
+        {"TORCH_HOME": None},
+        {"TORCH_HOME": None, "XDG_CACHE_HOME": None},
+    ],
 )
 def test_hub_folder_is_torchs(environment, monkeypatch):
     for name, value in environment.items():
@@ -88,7 +92,9 @@ def test_known_weights_include_those_of_networks_that_ship():
         with torch.device("meta"):
             built = build_network(name, 1000)
         assert sum(p.numel() for p in built.parameters()) == weights.parameters
-        assert 4 * weights.parameters < weights.size_mib * 2**20 < 4.1 * weights.parameters
+        assert (
+            4 * weights.parameters < weights.size_mib * 2**20 < 4.1 * weights.parameters
+        )
 
 
 def test_known_weights_are_described_as_by_torchvision():
@@ -97,7 +103,9 @@ def test_known_weights_are_described_as_by_torchvision():
         if weights.package:
             continue
         theirs = models.get_model_weights(weights.model.removeprefix("torchvision:"))
-        member = theirs.IMAGENET1K_V1 if weights.name.endswith("-v1") else theirs.DEFAULT
+        member = (
+            theirs.IMAGENET1K_V1 if weights.name.endswith("-v1") else theirs.DEFAULT
+        )
         row = weights.build_row()
         transforms = member.transforms()
         assert member.url == row["source"]
@@ -135,10 +143,16 @@ def test_fetch_replaces_a_damaged_file_and_downloads_once(server, folder):
 
 @pytest.mark.parametrize(
     ("content", "length"),
-    [(b"<html>please log in</html>", None), (CONTENT[:-9], len(CONTENT)), (bytes(9 << 20), None)],
+    [
+        (b"<html>please log in</html>", None),
+        (CONTENT[:-9], len(CONTENT)),
+        (bytes(9 << 20), None),
+    ],
     ids=["other", "incomplete", "far more"],
 )
-def test_fetch_of_other_content_keeps_nothing(snapshot, server, folder, content, length):
+def test_fetch_of_other_content_keeps_nothing(
+    snapshot, server, folder, content, length
+):
     server.content = content
     server.length = length
     with snapshot.raises(CheckpointError):
@@ -146,11 +160,15 @@ def test_fetch_of_other_content_keeps_nothing(snapshot, server, folder, content,
     assert files(folder) == []
 
 
-@pytest.mark.parametrize("source", ["http://127.0.0.1:9/models", "file:///nowhere", "nonsense"])
+@pytest.mark.parametrize(
+    "source", ["http://127.0.0.1:9/models", "file:///nowhere", "nonsense"]
+)
 def test_fetch_without_a_server_names_source_and_path(source, folder):
     with pytest.raises(CheckpointError) as error:
         fetch(TINY, source=source)
-    text = f"tiny cannot be downloaded from {source}/{TINY.file} to {folder / TINY.file}: "
+    text = (
+        f"tiny cannot be downloaded from {source}/{TINY.file} to {folder / TINY.file}: "
+    )
     assert str(error.value).startswith(text)
 
 

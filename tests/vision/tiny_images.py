@@ -44,7 +44,10 @@ def arrays(
 def load(folder: Path, *, split_seed: int) -> ImageArrays:
     rng = np.random.default_rng(split_seed)
     labels = np.arange(size(INFO)) % 10
-    images = rng.integers(0, 100, (len(labels), 32, 32, 3)) + 15 * labels[:, None, None, None]
+    images = (
+        rng.integers(0, 100, (len(labels), 32, 32, 3))
+        + 15 * labels[:, None, None, None]
+    )
     return arrays(INFO, images, labels, rng.permutation(len(labels)))
 
 
@@ -52,7 +55,14 @@ def load(folder: Path, *, split_seed: int) -> ImageArrays:
 INFO = info(load, train=49, validation=21, test=13)
 
 
-TINY = {"dataset": "tiny", "model": "cnn", "width": 4, "batch_size": 16, "epochs": 3, "lr": 0.1}
+TINY = {
+    "dataset": "tiny",
+    "model": "cnn",
+    "width": 4,
+    "batch_size": 16,
+    "epochs": 3,
+    "lr": 0.1,
+}
 
 # A model of two processes and of one are equal in this: no rounding, no norm over a batch
 EXACT = {

@@ -29,7 +29,9 @@ def admit(code: Sequence[NamedCode], folder: Path, *, trust: bool) -> None:
 
     Raises UsageError without a terminal, and Abort if the user refuses.
     """
-    foreign = [c for c in code if not (c.is_remembered or _is_in_working_directory(c, folder))]
+    foreign = [
+        c for c in code if not (c.is_remembered or _is_in_working_directory(c, folder))
+    ]
     if foreign and not trust:
         names = "\n".join(f"  {clean_text(each.description)}" for each in foreign)
         names = f"{clean_text(str(folder))} names code that has not run here before:\n{names}\n"
@@ -45,25 +47,37 @@ def _is_in_working_directory(code: NamedCode, folder: Path) -> bool:
     if code.file is None:
         return False
     file = code.file.resolve()
-    installed = [Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")]
-    is_foreign = any(file.is_relative_to(other.resolve()) for other in (folder, *installed))
+    installed = [
+        Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")
+    ]
+    is_foreign = any(
+        file.is_relative_to(other.resolve()) for other in (folder, *installed)
+    )
     return file.is_relative_to(Path.cwd()) and not is_foreign
 
 
-def admit_experiment(experiment: Described, *, trust: bool, trains_only: bool = False) -> None:
+def admit_experiment(
+    experiment: Described, *, trust: bool, trains_only: bool = False
+) -> None:
     """Admit the code that an experiment names.
 
     Modules are looked for in the working directory from here on. trains_only: neither its searcher
     nor its scheduler is used.
     """
     unused = ("search.strategy", "scheduler.name") if trains_only else ()
-    code = [each for each in _find_experiment_code(experiment) if each.key not in unused]
+    code = [
+        each for each in _find_experiment_code(experiment) if each.key not in unused
+    ]
     admit(code, experiment.folder, trust=trust)
 
 
 def admit_network(experiment: Described, *, trust: bool) -> None:
     """Admit only the networks that the experiment's trials have trained."""
-    code = [each for each in _find_experiment_code(experiment) if each.key.endswith(".model")]
+    code = [
+        each
+        for each in _find_experiment_code(experiment)
+        if each.key.endswith(".model")
+    ]
     admit(code, experiment.folder, trust=trust)
 
 
@@ -110,7 +124,9 @@ def _list_models(experiment: Described) -> list[dict[str, Any]]:
     from tuner.experiment.results.results import Results
 
     journals = [experiment.files]
-    if isinstance(experiment, Results) and (confirmation := find_confirmation(experiment)):
+    if isinstance(experiment, Results) and (
+        confirmation := find_confirmation(experiment)
+    ):
         journals.append(confirmation.results.files)
     models: dict[str, Any] = {}
     for journal in journals:

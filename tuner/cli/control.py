@@ -36,7 +36,9 @@ _HELP = f"Steer the search NAME while it runs.\n\n\b\nVERB is one of\n{_VERBS}"
 @click.argument("name")
 @click.argument("verb", type=click.Choice(list(VERBS)), metavar="VERB")
 @click.argument("values", nargs=-1, metavar="[VALUE ...]")
-@click.option("--like", metavar="ID", help="For try: take what is not given from this trial.")
+@click.option(
+    "--like", metavar="ID", help="For try: take what is not given from this trial."
+)
 @click.option(
     "--wait",
     type=options.duration,
@@ -71,13 +73,19 @@ def control(
     plain = control.model_dump(mode="json")
     if as_json:
         answered = answer.as_dict() if answer else {}
-        click.echo(format_json({"id": request_id, "control": plain, **answered, "answer": status}))
+        click.echo(
+            format_json(
+                {"id": request_id, "control": plain, **answered, "answer": status}
+            )
+        )
     else:
         click.echo(f"{format_control(plain)}: {text}")
     return code
 
 
-def _describe_outcome(files: ExperimentFolder, answer: Answer | None) -> tuple[str, str, int]:
+def _describe_outcome(
+    files: ExperimentFolder, answer: Answer | None
+) -> tuple[str, str, int]:
     """What a request has come to: for --json, in words, and as an exit code."""
     refused = UsageError.exit_code
     if answer is not None:
@@ -85,7 +93,11 @@ def _describe_outcome(files: ExperimentFolder, answer: Answer | None) -> tuple[s
             return "refused", f"not done: {answer.refused}", refused
         return "done", "done", 0
     if files.is_driven:
-        return "none yet", f"requested; the driver of {files.name} has not answered yet", 0
+        return (
+            "none yet",
+            f"requested; the driver of {files.name} has not answered yet",
+            0,
+        )
     gone = f"not done: the driver of {files.name} has gone; a resume will be asked"
     return "none yet", gone, refused
 
@@ -103,7 +115,9 @@ def _parse_control(
             raise UsageError(f"--like is for try alone, got {verb}")
         value = " ".join(values)
         if len(values) != bool(field):
-            raise UsageError(f"{verb} takes {written or 'no value'}, got {value or 'nothing'}")
+            raise UsageError(
+                f"{verb} takes {written or 'no value'}, got {value or 'nothing'}"
+            )
         return build_control(verb, value)
     from tuner.experiment.results.results import Results
     from tuner.spec.text import parse_assignments, set_values
@@ -114,7 +128,9 @@ def _parse_control(
     return build_control(verb, set_values(deepcopy(config), parse_assignments(values)))
 
 
-def _wait_for_answer(files: ExperimentFolder, request_id: str, wait_s: float) -> Answer | None:
+def _wait_for_answer(
+    files: ExperimentFolder, request_id: str, wait_s: float
+) -> Answer | None:
     """The driver's answer to the request in the journal, or None after `wait_s`."""
     from tuner.experiment.reading import Tail
     from tuner.experiment.steered import collect_answers

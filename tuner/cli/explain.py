@@ -21,7 +21,10 @@ _POINTS = 3  # values of each continuous hyperparameter in the grid of `refine`
 
 
 @options.command(
-    "Explain", 0, "tuner advise digits", "tuner advise digits --ask lr,batch_size --json"
+    "Explain",
+    0,
+    "tuner advise digits",
+    "tuner advise digits --ask lr,batch_size --json",
 )
 @click.option(
     "--ask",
@@ -81,7 +84,9 @@ def report(results: Results, kind: str, to: str | None, images: bool) -> None:
         from tuner.reporting.optuna_study import build_study, write_study
 
         if to is None:
-            raise UsageError("--format optuna needs --to URL, as in --to sqlite:///study.db")
+            raise UsageError(
+                "--format optuna needs --to URL, as in --to sqlite:///study.db"
+            )
         study = build_study(results)
         write_study(study, to)
         click.echo(f"study {study.study_name!r} of {len(results.trials)} trials")
@@ -110,7 +115,9 @@ def report(results: Results, kind: str, to: str | None, images: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME NAME ...")
 @click.option("--html", metavar="FILE", help="Also write a page with the curves.")
 @options.storage_and_json
-def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_json: bool) -> None:
+def compare(
+    names: tuple[str, ...], html: str | None, storage: str | None, as_json: bool
+) -> None:
     """Compare experiments side by side.
 
     It shows what each had found after the same number of trials and epochs, and after the same
@@ -124,18 +131,24 @@ def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_js
 
         write_page(Path(html).expanduser(), render_comparison_page(comparison))
         click.echo(html, err=True)
-    click.echo(format_json(comparison.as_dict()) if as_json else format_comparison(comparison))
+    click.echo(
+        format_json(comparison.as_dict()) if as_json else format_comparison(comparison)
+    )
 
 
 @options.command("Explain", 3, "tuner confirm digits --top 2 --seeds 3")
 @options.count("--top", "K", default=3, help="Retrain the K best trials.")
-@options.count("--seeds", "N", default=5, help="Retrain each of them with N fresh seeds.")
+@options.count(
+    "--seeds", "N", default=5, help="Retrain each of them with N fresh seeds."
+)
 @options.address
 @options.evaluate
 @options.trust
 @options.experiment
 @options.as_json
-def confirm(results: Results, evaluate: bool, trust: bool, as_json: bool, **settings: Any) -> int:
+def confirm(
+    results: Results, evaluate: bool, trust: bool, as_json: bool, **settings: Any
+) -> int:
     """Retrain the best trials of NAME with fresh seeds.
 
     The trial with the best mean on the validation split wins; the test split is measured once, for
@@ -147,7 +160,9 @@ def confirm(results: Results, evaluate: bool, trust: bool, as_json: bool, **sett
 
 
 @options.command("Explain", 4)
-@click.option("--to", metavar="FILE", help="The new .yaml file.  [default: NAME-refined.yaml]")
+@click.option(
+    "--to", metavar="FILE", help="The new .yaml file.  [default: NAME-refined.yaml]"
+)
 @options.experiment
 @options.as_json
 def refine(results: Results, to: str | None, as_json: bool) -> None:
@@ -164,4 +179,8 @@ def refine(results: Results, to: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(format_json(describe_refinement(refined, path)))
     else:
-        click.echo(format_refinement(refined, path, results.document["spec"]["search"]["space"]))
+        click.echo(
+            format_refinement(
+                refined, path, results.document["spec"]["search"]["space"]
+            )
+        )

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 )
 @options.optional_spec
 @click.option(
-    "--resume", metavar="NAME", help="Go on with this experiment instead of starting a new one."
+    "--resume",
+    metavar="NAME",
+    help="Go on with this experiment instead of starting a new one.",
 )
 @click.option("--no-wait", is_flag=True, help="Print the job's id and return at once.")
 @options.trust
@@ -60,7 +62,9 @@ def submit(
     sources = (like, resume, flags["command"])
     experiment, assignments = split_arguments({**flags, "like": like, "resume": resume})
     if (resume and (like or flags["command"])) or not (experiment or any(sources)):
-        raise UsageError("give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME")
+        raise UsageError(
+            "give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME"
+        )
     directory = Path.cwd()
     storage = flags["storage"] or find_default_storage()
     storage = storage if is_url(storage) else str(Path(storage).expanduser())
@@ -71,7 +75,10 @@ def submit(
         arguments = ["run", "--like", like]
     else:
         trust |= _check(experiment, assignments, flags, trust=trust)
-        arguments = ["run", *([relativize_experiment(experiment, directory)] if experiment else ())]
+        arguments = [
+            "run",
+            *([relativize_experiment(experiment, directory)] if experiment else ()),
+        ]
     arguments += [f"--command={flags['command']}"] if flags["command"] else []
     arguments += options.list_assignments({**flags, "storage": None, "notify": None})
     arguments += [*assignments, f"--storage={storage}"]
@@ -81,13 +88,19 @@ def submit(
     if wait_for_resources is not None:
         arguments.append(f"--wait-for-resources={wait_for_resources:g}s")
     with open_jobs(address) as cluster:
-        job_id = cluster.submit(arguments, directory=directory, storage=find_local_folder(storage))
+        job_id = cluster.submit(
+            arguments, directory=directory, storage=find_local_folder(storage)
+        )
         click.echo(job_id)
         return 0 if no_wait else follow_job(cluster, job_id, address)
 
 
 def _check(
-    experiment: str | None, assignments: Sequence[str], flags: dict[str, Any], *, trust: bool
+    experiment: str | None,
+    assignments: Sequence[str],
+    flags: dict[str, Any],
+    *,
+    trust: bool,
 ) -> bool:
     """Whether a recorded experiment names code, which has been admitted.
 
@@ -103,7 +116,10 @@ def _check(
         admit(code, folder, trust=trust)
         code_named.extend(code)
 
-    changes = [*options.list_assignments({**flags, "name": None, "storage": None}), *assignments]
+    changes = [
+        *options.list_assignments({**flags, "name": None, "storage": None}),
+        *assignments,
+    ]
     resolved = resolve(experiment, changes, command=flags["command"], admit=admit_code)
     spec = validate(resolved.raw, source=resolved.title)
     ExperimentFolder(spec.folder).refuse_taken()
@@ -140,7 +156,9 @@ def _format_jobs(jobs: Sequence[Job], *, now: float) -> str:
 @options.command("Cluster", 3)
 @options.job
 @click.option(
-    "--follow", is_flag=True, help="Keep showing it until the job ends; exit with its code."
+    "--follow",
+    is_flag=True,
+    help="Keep showing it until the job ends; exit with its code.",
 )
 @options.dashboard
 def logs(job_id: str, follow: bool, address: str) -> int:

@@ -19,13 +19,19 @@ if TYPE_CHECKING:
 
 
 @options.command(
-    "Keep", 1, "tuner tag digits baseline cnn", "tuner tag digits cnn --remove", "tuner tag digits"
+    "Keep",
+    1,
+    "tuner tag digits baseline cnn",
+    "tuner tag digits cnn --remove",
+    "tuner tag digits",
 )
 @click.argument("name")
 @click.argument("tags", nargs=-1, metavar="[TAG ...]")
 @click.option("--remove", is_flag=True, help="Remove these tags.")
 @options.storage_and_json
-def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_json: bool) -> None:
+def tag(
+    name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_json: bool
+) -> None:
     """Add tags to experiment NAME, and show them.
 
     ls, show, compare and the report show them, and `tuner ls --tag TAG` finds experiments by them.
@@ -35,7 +41,11 @@ def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_
     if tags:
         labels = labels.remove_tags(tags) if remove else labels.add_tags(tags)
         labels.write(experiment.files)
-    click.echo(format_json(list(labels.tags)) if as_json else " ".join(labels.tags) or "no tags")
+    click.echo(
+        format_json(list(labels.tags))
+        if as_json
+        else " ".join(labels.tags) or "no tags"
+    )
 
 
 @options.command(
@@ -54,7 +64,9 @@ def note(name: str, text: str | None, storage: str | None, as_json: bool) -> Non
     if text is not None:
         labels = labels.replace_note(text)
         labels.write(experiment.files)
-    click.echo(format_json(labels.note) if as_json else clean_text(labels.note) or "no note")
+    click.echo(
+        format_json(labels.note) if as_json else clean_text(labels.note) or "no note"
+    )
 
 
 @options.command("Keep", 3)
@@ -72,9 +84,14 @@ def rename(name: str, new: str, storage: str | None) -> None:
 
 
 @options.command(
-    "Keep", 4, "tuner prune digits --keep 2 --dry-run", "tuner prune digits --keep 2 --yes"
+    "Keep",
+    4,
+    "tuner prune digits --keep 2 --dry-run",
+    "tuner prune digits --keep 2 --yes",
 )
-@options.count("--keep", "K", default=5, help="Keep the checkpoints of the K best trials.")
+@options.count(
+    "--keep", "K", default=5, help="Keep the checkpoints of the K best trials."
+)
 @click.option("--dry-run", is_flag=True, help="Only say what it would remove.")
 @click.option("--yes", is_flag=True, help="Remove them without asking.")
 @options.experiment
@@ -97,15 +114,25 @@ def prune(results: Results, keep: int, dry_run: bool, yes: bool, as_json: bool) 
     if pruned.folders and not dry_run:
         if results.files.is_driven:  # said before it asks
             raise UsageError(f"{results.name} is running: end it before it is pruned")
-        unattended = "prune asks before it removes, and there is no terminal: give --yes"
+        unattended = (
+            "prune asks before it removes, and there is no terminal: give --yes"
+        )
         ask(f"remove {format_pruned(pruned)}?", yes=yes, unattended=unattended)
         cannot = f"cannot prune {results.name}"
         done = "removed "
-        with results.files.lock_out_drivers(warn), translate_error(UsageError, cannot, of=OSError):
-            pruned = find_prunable(Results(results.folder), keep=keep)  # as it stands by now
+        with (
+            results.files.lock_out_drivers(warn),
+            translate_error(UsageError, cannot, of=OSError),
+        ):
+            # As it stands by now
+            pruned = find_prunable(Results(results.folder), keep=keep)
             for folder in pruned.folders:
                 results.files.remove_file(folder)
-    plain = {"folders": pruned.folders, "freed": pruned.freed, "kept": list(pruned.kept)}
+    plain = {
+        "folders": pruned.folders,
+        "freed": pruned.freed,
+        "kept": list(pruned.kept),
+    }
     click.echo(format_json(plain) if as_json else f"{done}{format_pruned(pruned)}")
 
 
@@ -131,10 +158,14 @@ def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> None:
     folders = [ExperimentFolder(find_experiment(name, storage)) for name in names]
     for folder in folders:
         if folder.is_driven:
-            raise UsageError(f"{folder.location} is running: end it before it is removed")
+            raise UsageError(
+                f"{folder.location} is running: end it before it is removed"
+            )
     for folder in folders:
         files = folder.list_sizes()
-        what = f"{format_amount(len(files), 'file')}, {format_size(sum(files.values()))}"
+        what = (
+            f"{format_amount(len(files), 'file')}, {format_size(sum(files.values()))}"
+        )
         click.echo(f"{clean_text(folder.location)}: {what}", err=True)
     unattended = "rm asks before it removes, and there is no terminal: give --yes"
     ask("remove for good?", yes=yes, unattended=unattended)

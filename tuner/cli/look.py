@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 @click.option("--tag", metavar="TAG", help="Show only those with this tag.")
 @options.sort
 @click.option(
-    "--columns", metavar="A,B", help="Show these columns, as in name,best,strategy,time,note."
+    "--columns",
+    metavar="A,B",
+    help="Show these columns, as in name,best,strategy,time,note.",
 )
 @options.storage_and_json
 def ls(columns: str | None, storage: str | None, as_json: bool, **chosen: Any) -> None:
@@ -47,7 +49,9 @@ def ls(columns: str | None, storage: str | None, as_json: bool, **chosen: Any) -
 
 
 @options.command("Look", 2)
-@click.option("--follow", is_flag=True, help="Keep showing it until it ends or you press Ctrl-C.")
+@click.option(
+    "--follow", is_flag=True, help="Keep showing it until it ends or you press Ctrl-C."
+)
 @options.experiment
 @options.as_json
 def show(results: Results, follow: bool, as_json: bool) -> None:
@@ -70,7 +74,9 @@ def show(results: Results, follow: bool, as_json: bool) -> None:
     else:
         beside = {name: shown.get(name) for name in ("confirmed", "refit")}
         click.echo(
-            format_summary(results, read_best_test(find_refit(results) or results), **beside)
+            format_summary(
+                results, read_best_test(find_refit(results) or results), **beside
+            )
         )
 
 
@@ -95,7 +101,11 @@ def show(results: Results, follow: bool, as_json: bool) -> None:
 @options.experiment
 @options.as_json
 def best(
-    results: Results, metric: str | None, mode: str | None, top: int | None, as_json: bool
+    results: Results,
+    metric: str | None,
+    mode: str | None,
+    top: int | None,
+    as_json: bool,
 ) -> None:
     """Show the best trial of experiment NAME, or the K best.
 
@@ -109,7 +119,10 @@ def best(
 
     leaders = describe_best(results, top=top or 1, metric=metric, mode=mode)
     by = metric or results.metric
-    texts = [format_best_trial(leader, results.compute_accuracy(leader), by) for leader in leaders]
+    texts = [
+        format_best_trial(leader, results.compute_accuracy(leader), by)
+        for leader in leaders
+    ]
     front = [] if top or metric or not results.objective.others else results.front
     if front:
         leaders[0]["front"] = [results.describe_best(trial) for trial in front]
@@ -125,12 +138,16 @@ def best(
     "tuner trials digits --where 'status == \"failed\"'",
     "tuner trials digits --trial 3",
 )
-@click.option("--trial", "trial_id", metavar="ID", help="Show this trial with its curve.")
+@click.option(
+    "--trial", "trial_id", metavar="ID", help="Show this trial with its curve."
+)
 @options.where("'val_loss < 0.2 and lr > 0.1'")
 @options.sort
 @options.experiment
 @options.as_json
-def trials(results: Results, trial_id: str | None, as_json: bool, **chosen: Any) -> None:
+def trials(
+    results: Results, trial_id: str | None, as_json: bool, **chosen: Any
+) -> None:
     """List the trials of experiment NAME, or show one of them.
 
     EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
@@ -147,7 +164,9 @@ def trials(results: Results, trial_id: str | None, as_json: bool, **chosen: Any)
     if trial_id is not None:
         trial = results.trial(trial_id)
         click.echo(
-            format_json(describe_trial(results, trial)) if as_json else format_trial(results, trial)
+            format_json(describe_trial(results, trial))
+            if as_json
+            else format_trial(results, trial)
         )
         return
     rows = build_trial_rows(results)

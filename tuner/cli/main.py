@@ -33,14 +33,21 @@ class _Sections(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         command = COMMANDS.load(cmd_name)
         if not isinstance(command, click.Command):
-            raise UsageError(f"command {COMMANDS.describe(cmd_name)} must be a click.Command")
+            raise UsageError(
+                f"command {COMMANDS.describe(cmd_name)} must be a click.Command"
+            )
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         longest = max(map(len, self.commands))
         for section in get_args(Section):
             rows = [
-                (name.ljust(longest), command.get_short_help_str(formatter.width - longest - 6))
+                (
+                    name.ljust(longest),
+                    command.get_short_help_str(formatter.width - longest - 6),
+                )
                 for name, command in self.commands.items()
                 if isinstance(command, Command) and command.section == section
             ]
@@ -77,7 +84,9 @@ def check_here() -> None:
         Path.cwd()
         Path.home()
     except FileNotFoundError:
-        raise UsageError("the working directory has been removed: go to one that exists") from None
+        raise UsageError(
+            "the working directory has been removed: go to one that exists"
+        ) from None
     except RuntimeError:
         raise UsageError(
             f"user {os.getuid()} has no home folder: set HOME to a folder that it can write to"
@@ -86,13 +95,19 @@ def check_here() -> None:
 
 def _collect_commands() -> list[Command]:
     """The commands that the modules beside this one declare, in the order of the help."""
-    names = [module.name for module in pkgutil.iter_modules(import_module("tuner.cli").__path__)]
+    names = [
+        module.name
+        for module in pkgutil.iter_modules(import_module("tuner.cli").__path__)
+    ]
     modules = [import_module(f"tuner.cli.{name}") for name in names if name != "main"]
     declared = [value for module in modules for value in vars(module).values()]
-    commands = {command.name: command for command in declared if isinstance(command, Command)}
+    commands = {
+        command.name: command for command in declared if isinstance(command, Command)
+    }
     sections = get_args(Section)
     return sorted(
-        commands.values(), key=lambda command: (sections.index(command.section), command.order)
+        commands.values(),
+        key=lambda command: (sections.index(command.section), command.order),
     )
 
 
@@ -110,7 +125,8 @@ def main() -> NoReturn:
     ):  # a search takes them over
         wrap_streams()
         code = _run_command()
-    gc.freeze()  # else the exit would first collect garbage in all of Ray and torch, for 0.3 s
+    # Else the exit would first collect garbage in all of Ray and torch, for 0.3 s
+    gc.freeze()
     sys.exit(code)
 
 
@@ -129,6 +145,7 @@ def _run_command() -> int:
     except TunerError as error:
         click.echo(f"error: {error}", err=True)
         code = error.exit_code
-    except SystemExit:  # click ends so where the reader of stdout is gone: `tuner ls | head -1`
+    except SystemExit:
+        # Click ends so where the reader of stdout is gone: `tuner ls | head -1`
         code = 141
     return code or 0

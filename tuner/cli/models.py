@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     "tuner export digits --trials trials.csv",
 )
 @click.argument("name")
-@click.option("--to", metavar="DIR", help="Write the model into this folder, new or empty.")
+@click.option(
+    "--to", metavar="DIR", help="Write the model into this folder, new or empty."
+)
 @click.option(
     "--trials",
     metavar="FILE",
@@ -54,7 +56,9 @@ def export(
     `tuner confirm` it is the best of the retrained models.
     """
     if to is None and (trials is None or formats or trial_id):
-        raise UsageError("export needs --to DIR; only the table of --trials FILE goes without")
+        raise UsageError(
+            "export needs --to DIR; only the table of --trials FILE goes without"
+        )
     results = tuner.load_results(name, storage)
     if trials is not None:
         from tuner.experiment.results.tables import write_table
@@ -65,10 +69,14 @@ def export(
         # A format, and all layers below a head that trained alone, take the network's code
         admit_network(results, trust=trust)
     if to is not None:
-        click.echo(str(tuner.export_model(results, to, trial_id=trial_id, formats=formats)))
+        click.echo(
+            str(tuner.export_model(results, to, trial_id=trial_id, formats=formats))
+        )
 
 
-@options.command("Hand over", 2, "tuner evaluate digits", "tuner evaluate best_model --data photos")
+@options.command(
+    "Hand over", 2, "tuner evaluate digits", "tuner evaluate best_model --data photos"
+)
 @click.argument("name", metavar="NAME|DIR")
 @click.option(
     "--data",
@@ -112,7 +120,10 @@ def evaluate(
         pick = choose_model(tuner.load_results(name, storage), trial_id)
         admit_experiment(pick.results, trust=trust, trains_only=True)
         measured = evaluation.evaluate(
-            pick.results, pick.trial_id, data_dir=data_dir, labels=labels_file is not None
+            pick.results,
+            pick.trial_id,
+            data_dir=data_dir,
+            labels=labels_file is not None,
         )
         measured = {**measured, **pick.origin}
     elif trial_id is not None:
@@ -122,7 +133,9 @@ def evaluate(
         measured = evaluation.evaluate_export(export, data_dir=data_dir)
     if labels_file:
         _write_labels(measured, labels_file)
-    click.echo(format_json(describe_test(measured)) if as_json else _format_metrics(measured))
+    click.echo(
+        format_json(describe_test(measured)) if as_json else _format_metrics(measured)
+    )
 
 
 def _write_labels(measured: dict[str, Any], path: str) -> None:
@@ -162,13 +175,21 @@ def _format_metrics(measured: dict[str, Any]) -> str:
         low, high = accuracy.interval
         rows[accuracy.metric] += f"  (95 % interval {low:.4f} to {high:.4f})"
     if (macro := compute_macro_recall(measured)) is not None:
-        rows["macro_recall"] = f"{macro:.4f}  (the mean over the classes, which are uneven)"
+        rows["macro_recall"] = (
+            f"{macro:.4f}  (the mean over the classes, which are uneven)"
+        )
     lines = [clean_text(f"{key:18} {text}") for key, text in rows.items()]
-    classes = ["Recall of each class", *(f"  {line}" for line in format_class_recalls(measured))]
+    classes = [
+        "Recall of each class",
+        *(f"  {line}" for line in format_class_recalls(measured)),
+    ]
     lines += classes if CONFUSION in measured else []
     if pairs := count_doubtful_pairs(measured):
         count = format_amount(sum(number for _, number in pairs), "label")
-        lines += ["", f"{count} may be wrong (--labels FILE), by label / likelier class"]
+        lines += [
+            "",
+            f"{count} may be wrong (--labels FILE), by label / likelier class",
+        ]
         lines += [clean_text(f"  {pair}: {number}") for pair, number in pairs]
     return "\n".join([*lines, *format_warnings(accuracy)])
 
@@ -187,9 +208,15 @@ def _find_export(name: str, storage: str | None) -> Export | None:
     return None
 
 
-@options.command("Hand over", 4, "tuner refit digits", "tuner refit digits --seeds 3 --gpus 1")
-@options.count("--seeds", "N", default=1, help="Train N models, the first with the trial's seed.")
-@click.option("--final", is_flag=True, help="Train on the test images, too; nothing is measured.")
+@options.command(
+    "Hand over", 4, "tuner refit digits", "tuner refit digits --seeds 3 --gpus 1"
+)
+@options.count(
+    "--seeds", "N", default=1, help="Train N models, the first with the trial's seed."
+)
+@click.option(
+    "--final", is_flag=True, help="Train on the test images, too; nothing is measured."
+)
 @options.trial
 @options.cpus
 @options.gpus
@@ -198,7 +225,9 @@ def _find_export(name: str, storage: str | None) -> Export | None:
 @options.trust
 @options.experiment
 @options.as_json
-def refit(results: Results, evaluate: bool, trust: bool, as_json: bool, **settings: Any) -> int:
+def refit(
+    results: Results, evaluate: bool, trust: bool, as_json: bool, **settings: Any
+) -> int:
     """Train NAME's best config on training and validation images.
 
     It trains for the number of epochs that validation chose, as the experiment NAME-refit. Nothing
@@ -210,14 +239,23 @@ def refit(results: Results, evaluate: bool, trust: bool, as_json: bool, **settin
     """
     admit_experiment(results, trust=trust, trains_only=True)
     evaluate = evaluate and not settings["final"]
-    return print_outcome(tuner.refit(results, **settings), evaluate=evaluate, as_json=as_json)
+    return print_outcome(
+        tuner.refit(results, **settings), evaluate=evaluate, as_json=as_json
+    )
 
 
 @options.command(
-    "Hand over", 5, "tuner soup digits --top 5", "tuner soup digits --top 5 --to final_model"
+    "Hand over",
+    5,
+    "tuner soup digits --top 5",
+    "tuner soup digits --top 5 --to final_model",
 )
 @options.count("--top", "K", default=5, help="Combine the K best trials.")
-@click.option("--to", metavar="DIR", help="Export the chosen model into this folder, new or empty.")
+@click.option(
+    "--to",
+    metavar="DIR",
+    help="Export the chosen model into this folder, new or empty.",
+)
 @options.formats
 @options.trust
 @options.experiment
@@ -239,11 +277,17 @@ def _format_soup(done: Soup) -> str:
     rows = [("MODEL", *map(str.upper, names), "TRIALS")]
     for each in done.candidates:
         values = [
-            format_number(each.metrics[name]) if name in each.metrics else "" for name in names
+            format_number(each.metrics[name]) if name in each.metrics else ""
+            for name in names
         ]
         beyond = "" if done.is_allowed(each) else ", beyond the limits"
         rows.append((each.kind, *values, " ".join(each.trials) + beyond))
-    lines = [f"{done.name}, calibrated, on the validation split", "", *format_rows(rows), ""]
+    lines = [
+        f"{done.name}, calibrated, on the validation split",
+        "",
+        *format_rows(rows),
+        "",
+    ]
     lines += [f"trial {trial_id} {why}" for trial_id, why in done.left_out.items()]
     lines.append(f"chosen: {done.chosen.kind}")
     lines += [f"exported to {done.folder}"] if done.folder else []

@@ -15,7 +15,8 @@ import tuner
 from tuner.cluster import LOCAL
 from tuner.wording import parse_duration
 
-Section = Literal["Search", "Look", "Explain", "Hand over", "Keep", "Cluster"]  # in this order
+# In this order
+Section = Literal["Search", "Look", "Explain", "Hand over", "Keep", "Cluster"]
 
 
 class Command(click.Command):
@@ -26,7 +27,12 @@ class Command(click.Command):
     """
 
     def __init__(
-        self, *args: Any, section: Section, order: int, examples: Sequence[str] = (), **kwargs: Any
+        self,
+        *args: Any,
+        section: Section,
+        order: int,
+        examples: Sequence[str] = (),
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.section = section
@@ -48,10 +54,14 @@ class Group(Command, click.Group):
 def command(
     section: Section, order: int, *examples: str, help: str | None = None
 ) -> Callable[[Callable[..., Any]], Command]:
-    return click.command(cls=Command, section=section, order=order, examples=examples, help=help)
+    return click.command(
+        cls=Command, section=section, order=order, examples=examples, help=help
+    )
 
 
-def group(section: Section, order: int, *examples: str) -> Callable[[Callable[..., Any]], Group]:
+def group(
+    section: Section, order: int, *examples: str
+) -> Callable[[Callable[..., Any]], Group]:
     """The decorator of a function that is a command with commands of its own."""
     return click.group(cls=Group, section=section, order=order, examples=examples)
 
@@ -79,14 +89,21 @@ def count(
     """The option `flag` for a number of at least 1."""
     number = click.IntRange(min=1)
     return click.option(
-        flag, type=number, default=default, show_default=True, metavar=metavar, help=help
+        flag,
+        type=number,
+        default=default,
+        show_default=True,
+        metavar=metavar,
+        help=help,
     )
 
 
 def where(example: str) -> Callable[[Any], Any]:
     """An option for an expression that chooses rows, as `rows.select_rows` reads it."""
     return click.option(
-        "--where", metavar="EXPR", help=f"Show only those for which EXPR holds: {example}."
+        "--where",
+        metavar="EXPR",
+        help=f"Show only those for which EXPR holds: {example}.",
     )
 
 
@@ -107,7 +124,8 @@ class _Setting(NamedTuple):
 
 _SETTINGS = {
     "search": _Setting(
-        "search.strategy", f"The search strategy: {_list_searchers()}, or a module of your own."
+        "search.strategy",
+        f"The search strategy: {_list_searchers()}, or a module of your own.",
     ),
     "scheduler": _Setting(
         "scheduler.name",
@@ -115,10 +133,16 @@ _SETTINGS = {
     ),
     "num-samples": _Setting("num_samples", "Run N trials.", "N", int),
     "max-concurrent": _Setting(
-        "max_concurrent", "Run at most N trials at a time.  [default: as many as fit]", "N", int
+        "max_concurrent",
+        "Run at most N trials at a time.  [default: as many as fit]",
+        "N",
+        int,
     ),
     "time-budget": _Setting(
-        "time_budget_s", "End the search after this time, as in 10m or 2h.", None, duration
+        "time_budget_s",
+        "End the search after this time, as in 10m or 2h.",
+        None,
+        duration,
     ),
     "seed": _Setting("seed", "The seed of all configs and of the training.", "N", int),
     "cpus": _Setting("resources.cpus", "CPUs for each worker of a trial.", "X", float),
@@ -129,10 +153,14 @@ _SETTINGS = {
         float,
     ),
     "workers": _Setting(
-        "resources.workers", "Train each trial in N processes (DistributedDataParallel).", "N", int
+        "resources.workers",
+        "Train each trial in N processes (DistributedDataParallel).",
+        "N",
+        int,
     ),
     "name": _Setting(
-        "name", "What to call the experiment.  [default: as EXPERIMENT, or the next free name]"
+        "name",
+        "What to call the experiment.  [default: as EXPERIMENT, or the next free name]",
     ),
     "from": _Setting(
         "warm_start",
@@ -177,7 +205,9 @@ def _build_option(flag: str) -> Callable[[Any], Any]:
         return click.option(f"--{flag}/--no-{flag}", default=None, help=help)
     is_list = kind is list
     kind = str if is_list else kind
-    return click.option(f"--{flag}", type=kind, multiple=is_list, metavar=metavar, help=help)
+    return click.option(
+        f"--{flag}", type=kind, multiple=is_list, metavar=metavar, help=help
+    )
 
 
 storage, max_concurrent, notify, cpus, gpus = map(
@@ -230,7 +260,9 @@ trust = click.option(
     is_flag=True,
     help="Run the code that a folder names without asking.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document."
+)
 storage_and_json = _combine_options(storage, as_json)
 
 
@@ -267,5 +299,9 @@ dashboard = click.option(
 
 def list_assignments(flags: Mapping[str, Any]) -> list[str]:
     """The flags of `spec` that were set, as KEY=VALUE: all values are read in one way."""
-    values = {each.path: flags.get(flag.replace("-", "_")) for flag, each in _SETTINGS.items()}
-    return [f"{path}={json.dumps(v)}" for path, v in values.items() if v not in (None, ())]
+    values = {
+        each.path: flags.get(flag.replace("-", "_")) for flag, each in _SETTINGS.items()
+    }
+    return [
+        f"{path}={json.dumps(v)}" for path, v in values.items() if v not in (None, ())
+    ]

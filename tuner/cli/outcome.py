@@ -38,7 +38,9 @@ def print_outcome(
         return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
     try:
         chosen = refit or results
-        test = _test_metrics(chosen, chosen.get_best_trial().trial_id, evaluate=evaluate)
+        test = _test_metrics(
+            chosen, chosen.get_best_trial().trial_id, evaluate=evaluate
+        )
         code = choose_exit_code(results)
     except NoUsableTrialError as error:
         shown = "" if as_json else results.why_failed  # by the summary
@@ -47,13 +49,17 @@ def print_outcome(
         code = error.exit_code
     if as_json:
         named = {"refit": refit.name} if refit else {}
-        click.echo(format_json({**results.show(), **named, "test": describe_test(test)}))
+        click.echo(
+            format_json({**results.show(), **named, "test": describe_test(test)})
+        )
     else:
         click.echo(format_summary(results, test, refit=refit.name if refit else None))
     return code
 
 
-def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: bool) -> int:
+def print_confirmation(
+    confirmation: Confirmation, *, evaluate: bool, as_json: bool
+) -> int:
     """Print the result of a confirmation; returns the exit code."""
     from tuner.experiment.results.accuracy import describe_test
     from tuner.reporting.confirmation_text import format_confirmation
@@ -67,7 +73,9 @@ def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: b
     return choose_exit_code(results)
 
 
-def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[str, Any] | None:
+def _test_metrics(
+    results: Results, trial_id: str, *, evaluate: bool
+) -> dict[str, Any] | None:
     """The metrics on the test split, or None if unwanted or if the trainable has none."""
     if not evaluate:
         return None

@@ -32,11 +32,18 @@ if TYPE_CHECKING:
 @click.argument("folder", metavar="EXPORT")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @options.count("--top", "K", default=1, help="Show the K likeliest classes.")
-@click.option("--csv", "csv_file", metavar="FILE", help="Write a CSV file; - for stdout.")
+@click.option(
+    "--csv", "csv_file", metavar="FILE", help="Write a CSV file; - for stdout."
+)
 @options.trust
 @options.as_json
 def predict(
-    folder: str, paths: tuple[str, ...], top: int, csv_file: str | None, trust: bool, as_json: bool
+    folder: str,
+    paths: tuple[str, ...],
+    top: int,
+    csv_file: str | None,
+    trust: bool,
+    as_json: bool,
 ) -> int:
     """Say what the exported model in folder EXPORT sees on images.
 
@@ -68,12 +75,16 @@ def predict(
         return [each for each in done if each.fault is None]
 
     def write(partial: Path) -> None:
-        with partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        with partial.open(
+            "w", newline="", encoding="utf-8", errors="surrogateescape"
+        ) as file:
             _write_csv(predict_readable(), top, file)
 
     if as_json:
         shown = [_describe_prediction(each) for each in predict_readable()]
-        unreadable = [{"file": each.file, "reason": each.fault} for each in done if each.fault]
+        unreadable = [
+            {"file": each.file, "reason": each.fault} for each in done if each.fault
+        ]
         click.echo(format_json({"predictions": shown, "unreadable": unreadable}))
     elif csv_file == "-":
         _write_csv(predict_readable(), top, sys.stdout)
@@ -81,14 +92,19 @@ def predict(
         write_file(Path(csv_file).expanduser(), write)
         click.echo(csv_file)
     else:
-        rows = [_list_columns(top), *(_format_cells(each, ".4f") for each in predict_readable())]
+        rows = [
+            _list_columns(top),
+            *(_format_cells(each, ".4f") for each in predict_readable()),
+        ]
         click.echo("\n".join(format_rows([[*map(clean_text, row)] for row in rows])))
     return _report_unreadable(done)
 
 
 def _report_unreadable(done: Sequence[Prediction]) -> int:
     """The exit code, after a list of the files that cannot be read."""
-    faults = [f"  {clean_text(f'{each.file}: {each.fault}')}" for each in done if each.fault]
+    faults = [
+        f"  {clean_text(f'{each.file}: {each.fault}')}" for each in done if each.fault
+    ]
     if not faults:
         return 0
     head = f"{len(faults):,} of {format_amount(len(done), 'file')} cannot be read:"
@@ -98,11 +114,17 @@ def _report_unreadable(done: Sequence[Prediction]) -> int:
 
 def _list_columns(top: int) -> list[str]:
     numbers = ["", *range(2, top + 1)]
-    return ["file", *(f"{name}{number}" for number in numbers for name in ("label", "probability"))]
+    return [
+        "file",
+        *(f"{name}{number}" for number in numbers for name in ("label", "probability")),
+    ]
 
 
 def _format_cells(prediction: Prediction, precision: str) -> list[str]:
-    return [prediction.file, *chain(*((label, f"{p:{precision}}") for label, p in prediction.top))]
+    return [
+        prediction.file,
+        *chain(*((label, f"{p:{precision}}") for label, p in prediction.top)),
+    ]
 
 
 def _describe_prediction(prediction: Prediction) -> dict[str, Any]:

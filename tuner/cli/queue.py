@@ -39,7 +39,9 @@ def queue() -> None:
     """
 
 
-_user = click.option("--user", metavar="NAME", help="The user whose search it is.  [default: you]")
+_user = click.option(
+    "--user", metavar="NAME", help="The user whose search it is.  [default: you]"
+)
 
 
 @queue.command()
@@ -58,18 +60,24 @@ def add(user: str | None, trust: bool, **flags: Any) -> None:
     waiting = _queue(flags["storage"])
     paths = list(sys.path)
     plan, _ = prepare_search(flags, trust=trust)
-    is_named = flags["name"] or any(each.startswith("name=") for each in flags["assignments"])
+    is_named = flags["name"] or any(
+        each.startswith("name=") for each in flags["assignments"]
+    )
     paths = [path for path in sys.path if path not in (*paths, os.getcwd())]
     click.echo(waiting.add(_build_entry(plan, user, paths), is_named=bool(is_named)))
 
 
 @queue.command()
 @options.count("--top", "K", default=3, help="Retrain the K best trials.")
-@options.count("--seeds", "N", default=5, help="Retrain each of them with N fresh seeds.")
+@options.count(
+    "--seeds", "N", default=5, help="Retrain each of them with N fresh seeds."
+)
 @_user
 @options.trust
 @options.experiment
-def confirm(results: Results, top: int, seeds: int, user: str | None, trust: bool) -> None:
+def confirm(
+    results: Results, top: int, seeds: int, user: str | None, trust: bool
+) -> None:
     """Put the confirmation of NAME into the queue: see `tuner confirm`."""
     from tuner.cli.consent import admit_experiment
     from tuner.search.retraining import prepare_confirmation
@@ -91,7 +99,13 @@ def ls(storage: str | None, as_json: bool) -> None:
     for status in statuses:
         entry = status.entry
         reason = status.ended.reason if status.ended else ""
-        cells = (entry.name, entry.user, status.status, format_time(entry.added), reason)
+        cells = (
+            entry.name,
+            entry.user,
+            status.status,
+            format_time(entry.added),
+            reason,
+        )
         rows.append([*map(clean_text, cells)])
     click.echo("\n".join(format_rows(rows)) if statuses else "the queue is empty")
 
@@ -118,10 +132,14 @@ def rm(names: tuple[str, ...], storage: str | None) -> None:
     metavar="USER=N",
     help="Give this user N times as much as each other user. May be given several times.",
 )
-@click.option("--stay", is_flag=True, help="Wait for more searches when the queue is empty.")
+@click.option(
+    "--stay", is_flag=True, help="Wait for more searches when the queue is empty."
+)
 @options.address
 @options.storage
-def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage: str | None) -> int:
+def run(
+    at_once: int, share: tuple[str, ...], stay: bool, address: str, storage: str | None
+) -> int:
     """Run the searches in the queue.
 
     Users share this machine, or the cluster at --address: each one's searches run as many trials

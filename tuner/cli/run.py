@@ -75,7 +75,8 @@ def run(
     _warn(list_warnings(spec, here=address == LOCAL))
     for hint in plan.declaration.list_hints(spec):
         warn(f"hint: {hint}")
-    plan = plan.pin_data()  # before any Ray starts: images may turn out to be unreadable
+    # Before any Ray starts: images may turn out to be unreadable
+    plan = plan.pin_data()
     _warn(plan.data.doubts if plan.data else ())
     warn(format_start_banner(spec, plan.trials))
     from tuner.cluster import connect as cluster
@@ -87,7 +88,8 @@ def run(
                 with preload_evaluation(plan.spec, evaluate=evaluate):
                     results = tuner.run_experiment(plan)
                 break
-            except NameTakenError:  # by another run, a moment ago: resolved to the next free name
+            except NameTakenError:
+                # By another run, a moment ago: resolved to the next free name
                 plan, _ = prepare_search(flags, trust=True)
         refit = _refit_best(results, address)
     return print_outcome(results, refit, evaluate=evaluate, as_json=as_json)
@@ -129,7 +131,9 @@ def _warn(warnings: Iterable[str]) -> None:
 @options.evaluate
 @click.option("--retry-failed", is_flag=True, help="Run the failed trials again, too.")
 @options.count("--add-samples", "N", help="Run N more trials.")
-@click.option("--time-budget", type=options.duration, help="A new budget, counted from now.")
+@click.option(
+    "--time-budget", type=options.duration, help="A new budget, counted from now."
+)
 @options.max_concurrent
 @options.notify
 @options.wait_for_resources
@@ -184,7 +188,8 @@ def resume(
             refit = find_refit(results)
             return print_outcome(results, refit, evaluate=evaluate, as_json=True)
         return choose_exit_code(results)
-    resolve_trainable(before.spec.trainable, None, before.folder)  # refused before Ray is started
+    # Refused before Ray is started
+    resolve_trainable(before.spec.trainable, None, before.folder)
     admit_experiment(before, trust=trust)
     spec = before.spec
     with cluster.connect(address, spec=spec):

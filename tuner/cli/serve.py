@@ -39,7 +39,9 @@ def _port(least: int, *, default: int, help: str) -> Callable[[Any], Any]:
 )
 @_port(0, default=8642, help="The port to listen on; 0 takes a free one.")
 @click.option("--cert", type=_FILE, metavar="FILE", help="The certificate for TLS.")
-@click.option("--key", type=_FILE, metavar="FILE", help="The private key of the certificate.")
+@click.option(
+    "--key", type=_FILE, metavar="FILE", help="The private key of the certificate."
+)
 @click.option(
     "--insecure",
     "is_insecure",
@@ -72,7 +74,10 @@ def serve(storage: str | None, **settings: Any) -> None:
     limits = {key: settings.pop(key) for key in ("trials", "time_budget_s")}
     agents = {key: most for key, most in limits.items() if most is not None}
     if not (has_mcp := find_spec("mcp") is not None):
-        click.echo(f"/mcp is off, since it needs a package: {suggest_install('serve')}", err=True)
+        click.echo(
+            f"/mcp is off, since it needs a package: {suggest_install('serve')}",
+            err=True,
+        )
     settings["agents"] = agents if has_mcp else None
     run(storage, notify=lambda url, port: click.echo(url), **settings)
 
@@ -88,14 +93,25 @@ def tensorboard(names: tuple[str, ...], port: int, storage: str | None) -> int:
     """
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.results.described import Described
-    from tuner.experiment.storage import find_experiment, find_experiment_folders, resolve_storage
+    from tuner.experiment.storage import (
+        find_experiment,
+        find_experiment_folders,
+        resolve_storage,
+    )
     from tuner.places import format_path
     from tuner.reporting.tensorboard_server import serve
 
     def find() -> list[ExperimentFolder]:
-        return [ExperimentFolder(folder) for folder in sorted(find_experiment_folders(storage))]
+        return [
+            ExperimentFolder(folder)
+            for folder in sorted(find_experiment_folders(storage))
+        ]
 
-    experiments = [Described(find_experiment(name, storage)).files for name in names] or find()
+    experiments = [
+        Described(find_experiment(name, storage)).files for name in names
+    ] or find()
     if not experiments:
-        raise UsageError(f"no experiments in {format_path(resolve_storage(storage))} yet")
+        raise UsageError(
+            f"no experiments in {format_path(resolve_storage(storage))} yet"
+        )
     return serve(experiments, port=port, find=None if names else find)

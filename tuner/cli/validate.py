@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 )
 @options.spec
 @click.option(
-    "--summary", is_flag=True, help="Also show the networks, layer by layer; takes seconds."
+    "--summary",
+    is_flag=True,
+    help="Also show the networks, layer by layer; takes seconds.",
 )
 @options.trust
 @options.as_json
@@ -92,7 +94,9 @@ def split_arguments(flags: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]
     if "=" in experiment:
         return None, (experiment, *assignments)
     if earlier:
-        raise UsageError(f"give EXPERIMENT or an earlier NAME, got {experiment!r} and {earlier!r}")
+        raise UsageError(
+            f"give EXPERIMENT or an earlier NAME, got {experiment!r} and {earlier!r}"
+        )
     return experiment, assignments
 
 
@@ -136,11 +140,16 @@ def spec(key: str | None) -> None:
 
 
 @options.command(
-    "Search", 5, "tuner doctor", "tuner doctor --address HEAD:6379 --storage /shared/results"
+    "Search",
+    5,
+    "tuner doctor",
+    "tuner doctor --address HEAD:6379 --storage /shared/results",
 )
 @options.storage
 @click.option(
-    "--address", metavar="auto|HOST:PORT", help="Also check each node of this Ray cluster."
+    "--address",
+    metavar="auto|HOST:PORT",
+    help="Also check each node of this Ray cluster.",
 )
 @options.as_json
 def doctor(storage: str | None, address: str | None, as_json: bool) -> int:

@@ -9,7 +9,9 @@ from tuner.cli.printing import format_json
 from tuner.wording import format_rows
 
 
-@options.group("Search", 5, "tuner weights ls", "tuner weights fetch mobilenet_v3_small")
+@options.group(
+    "Search", 5, "tuner weights ls", "tuner weights fetch mobilenet_v3_small"
+)
 def weights() -> None:
     """Show and download pretrained weights.
 
@@ -24,7 +26,13 @@ def weights() -> None:
 @options.as_json
 def ls(as_json: bool) -> None:
     """List the weights that are here, and those that can be fetched or installed."""
-    from tuner.vision.weights import SOURCE, TERMS, WEIGHTS, find_hub_folder, find_timm_files
+    from tuner.vision.weights import (
+        SOURCE,
+        TERMS,
+        WEIGHTS,
+        find_hub_folder,
+        find_timm_files,
+    )
 
     cached = find_timm_files()
     if as_json:
@@ -46,13 +54,17 @@ def ls(as_json: bool) -> None:
         size = f"{path.stat().st_size / 2**20:.1f} MiB"
         rows.append((name, f"timm:{name}", "", size, "", "here"))
     click.echo("\n".join(format_rows(rows)))
-    click.echo(f"folder: {find_hub_folder()}\nsource: {SOURCE}\nlicence: {TERMS}", err=True)
+    click.echo(
+        f"folder: {find_hub_folder()}\nsource: {SOURCE}\nlicence: {TERMS}", err=True
+    )
 
 
 @weights.command()
 @click.argument("name")
 @click.option(
-    "--source", metavar="URL", help="Download from this mirror: a folder with torchvision's files."
+    "--source",
+    metavar="URL",
+    help="Download from this mirror: a folder with torchvision's files.",
 )
 def fetch(name: str, source: str | None) -> None:
     """Download the weights NAME, unless they are here, and verify their SHA-256.
@@ -67,5 +79,7 @@ def fetch(name: str, source: str | None) -> None:
     if not chosen.is_here:
         size = f"{chosen.size_mib:.1f} MiB"
         licence = chosen.licence
-        click.echo(f"downloading {chosen.file}, {size}, from {source} ({licence})", err=True)
+        click.echo(
+            f"downloading {chosen.file}, {size}, from {source} ({licence})", err=True
+        )
     click.echo(str(fetch_weights(chosen, source=source)))

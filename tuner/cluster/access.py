@@ -20,7 +20,8 @@ AUTH_MODE = "RAY_AUTH_MODE"
 TOKEN = "RAY_AUTH_TOKEN"
 TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
 
-TEMPORARY = "/tmp"  # Ray's sockets lie below it, and a socket's path has at most 107 bytes
+# Ray's sockets lie below it, and a socket's path has at most 107 bytes
+TEMPORARY = "/tmp"
 PREFIX = "tuner-"  # of our folders there
 
 _TOKEN_FILE = "auth_token"
@@ -35,21 +36,32 @@ def create_local_environment(folder: Path) -> Changes:
     A RAY_AUTH_MODE that the user has set stays. Raises FileExistsError if there is a token.
     """
     token = folder / _TOKEN_FILE
-    with os.fdopen(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    with os.fdopen(
+        os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w"
+    ) as file:
         file.write(secrets.token_hex(32))
-    loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
+    loopback = next(
+        (name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo"
+    )
     return {
         AUTH_MODE: os.environ.get(AUTH_MODE, "token"),
         TOKEN: None,  # it would win over the file, and is another cluster's
         TOKEN_PATH: str(token),
         ray_compat.CLUSTERS: "0",
-        **{n: os.environ.get(n, name) for n, name in build_interface_variables(loopback).items()},
+        **{
+            n: os.environ.get(n, name)
+            for n, name in build_interface_variables(loopback).items()
+        },
     }
 
 
 def create_join_environment() -> Changes:
     """The environment to join a running cluster: with the token of this user, if there is one."""
-    has_token = os.environ.get(TOKEN) or os.environ.get(TOKEN_PATH) or _find_token_file().is_file()
+    has_token = (
+        os.environ.get(TOKEN)
+        or os.environ.get(TOKEN_PATH)
+        or _find_token_file().is_file()
+    )
     return {AUTH_MODE: "token"} if has_token and AUTH_MODE not in os.environ else {}
 
 
@@ -60,7 +72,9 @@ def find_token_problem() -> str | None:
     with suppress(OSError):
         if _find_token_file().read_bytes().strip():
             return None
-    return f"{AUTH_MODE}=token, but there is no token in {_find_token_file()}: {_SET_IT}"
+    return (
+        f"{AUTH_MODE}=token, but there is no token in {_find_token_file()}: {_SET_IT}"
+    )
 
 
 def describe_refusal() -> str:
@@ -68,7 +82,9 @@ def describe_refusal() -> str:
     if os.environ.get(AUTH_MODE) == "token":
         source = TOKEN if os.environ.get(TOKEN) else _find_token_file()
         return f"has another token than that of {source}: {_SET_IT}"
-    return f"asks for a token, and none was shown: {_SET_IT}, and do not set {AUTH_MODE}"
+    return (
+        f"asks for a token, and none was shown: {_SET_IT}, and do not set {AUTH_MODE}"
+    )
 
 
 def _find_token_file() -> Path:

@@ -12,7 +12,8 @@ from tuner import ray_compat
 from tuner.spec.sections import Resources
 
 PATIENCE_S = 600.0  # with a cluster that autoscales, where the user gives no other
-_KUBERAY = "KUBERAY_GEN_RAY_START_CMD"  # how the operator has started the head, and with
+# How the operator has started the head, and with
+_KUBERAY = "KUBERAY_GEN_RAY_START_CMD"
 _NO_MONITOR = "--no-monitor"  # where an autoscaler of its own stands beside it
 
 
@@ -21,7 +22,10 @@ def request_resources(resources: Resources) -> Iterator[None]:
     """Let the cluster's autoscaler know what a trial needs."""
     from ray.util import placement_group, remove_placement_group
 
-    bundle = {"CPU": resources.cpus, **({"GPU": resources.gpus} if resources.gpus else {})}
+    bundle = {
+        "CPU": resources.cpus,
+        **({"GPU": resources.gpus} if resources.gpus else {}),
+    }
     group = placement_group([bundle] * resources.ranks, strategy="PACK")
     try:
         yield

@@ -42,7 +42,8 @@ def compute_capacity(resources: Resources, nodes: Sequence[Node]) -> Capacity:
     """
     single = resources.model_copy(update={"workers": 1, "split": 1})
     workers = [
-        count_fitting_trials(single, Machine(cpus=node.cpus, gpus=node.gpus)) for node in nodes
+        count_fitting_trials(single, Machine(cpus=node.cpus, gpus=node.gpus))
+        for node in nodes
     ]
     on_single = tuple(count // resources.ranks for count in workers)
     left = sum(count % resources.ranks for count in workers)
@@ -60,7 +61,12 @@ def describe_fit(spec: ExperimentSpec, nodes: Sequence[Node]) -> dict[str, Any]:
     return {
         "at_once": min(fits.trials, spec.max_concurrent or fits.trials),
         "nodes": [
-            {"address": node.address, "cpus": node.cpus, "gpus": node.gpus, "trials": trials}
+            {
+                "address": node.address,
+                "cpus": node.cpus,
+                "gpus": node.gpus,
+                "trials": trials,
+            }
             for node, trials in zip(offering, fits.on_single, strict=True)
         ],
         "across_nodes": fits.across,
@@ -72,19 +78,25 @@ def describe_misfit(resources: Resources, nodes: Iterable[Node]) -> str:
     return f"a trial reserves {resources.text}, and the cluster has {describe_nodes(nodes)}"
 
 
-def describe_nodes(nodes: Iterable[Node], *, none: str = "no node that offers CPUs") -> str:
+def describe_nodes(
+    nodes: Iterable[Node], *, none: str = "no node that offers CPUs"
+) -> str:
     """The resources of the nodes in words: "2 nodes of 4 CPUs and 1 GPU"."""
     # Else a node is only there for its driver
     offering = (node for node in nodes if node.cpus or node.gpus)
     kinds = Counter(format_devices(node.cpus, node.gpus) for node in offering)
-    counted = (f"{format_amount(count, 'node')} of {has}" for has, count in kinds.items())
+    counted = (
+        f"{format_amount(count, 'node')} of {has}" for has, count in kinds.items()
+    )
     return ", ".join(counted) or none
 
 
 def find_shortage(
     resources: Resources,
     nodes: Callable[[], Sequence[Node]] = list_nodes,
-    free_by_node: Callable[[], dict[str, dict[str, float]]] = ray_compat.list_free_resources,
+    free_by_node: Callable[
+        [], dict[str, dict[str, float]]
+    ] = ray_compat.list_free_resources,
 ) -> str | None:
     """Why no trial of `resources` can start on the connected cluster now; None if one can.
 
@@ -130,7 +142,11 @@ class Room:
         return self._limit
 
     def _announce_new(self, nodes: list[Node]) -> None:
-        earlier = {node.node_id for node in nodes} if self._announced is None else self._announced
+        earlier = (
+            {node.node_id for node in nodes}
+            if self._announced is None
+            else self._announced
+        )
         new = [node for node in nodes if node.node_id not in earlier]
         if new:
             self.on_join(new, [node for node in nodes if node.node_id in earlier])

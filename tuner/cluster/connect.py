@@ -19,7 +19,13 @@ from typing import Any
 from tuner import ray_compat
 from tuner.cluster import LOCAL, access, head, preflight
 from tuner.cluster.autoscaler import PATIENCE_S, has_autoscaler, request_resources
-from tuner.cluster.capacity import POLL_S, Room, compute_capacity, describe_fit, describe_misfit
+from tuner.cluster.capacity import (
+    POLL_S,
+    Room,
+    compute_capacity,
+    describe_fit,
+    describe_misfit,
+)
 from tuner.cluster.local_ray import exit_process, start_local_ray
 from tuner.cluster.nodes import Node, list_nodes
 from tuner.cluster.tasks import build_node_task, run_on_each
@@ -41,7 +47,8 @@ class Cluster:
     Tests override what asks Ray: `is_joined`, `nodes`, `driver`, `run`, `start` and `requested`.
     """
 
-    scratch: str | None = None  # the temporary folder of the Ray that this process has started
+    # The temporary folder of the Ray that this process has started
+    scratch: str | None = None
     nodes = staticmethod(list_nodes)
     run = staticmethod(run_on_each)
     start = staticmethod(build_node_task)
@@ -64,9 +71,14 @@ class Cluster:
         deadline = time.monotonic() + _LOCAL_NODE_S
         while True:
             nodes = self.nodes()
-            if self.is_joined() or any(n.cpus for n in nodes) or time.monotonic() > deadline:
+            if (
+                self.is_joined()
+                or any(n.cpus for n in nodes)
+                or time.monotonic() > deadline
+            ):
                 break
-            time.sleep(0.02)  # a Ray of our own that has just begun may not know of its node yet
+            # A Ray of our own that has just begun may not know of its node yet
+            time.sleep(0.02)
         fits = compute_capacity(resources, nodes).trials
         if fits < 1:
             raise UsageError(describe_misfit(resources, nodes))
@@ -84,7 +96,11 @@ class Cluster:
         if self._is_spread(nodes):
             for data in load_declaration(spec.trainable).node_data(spec):
                 preflight.distribute_data(
-                    nodes, data, driver=self.find_driver(), run=self.run, start=self.start
+                    nodes,
+                    data,
+                    driver=self.find_driver(),
+                    run=self.run,
+                    start=self.start,
                 )
 
     def wait_for_room(
@@ -95,7 +111,10 @@ class Cluster:
         If none fits, this requests nodes and waits for `patience_s`. None: PATIENCE_S if the
         cluster autoscales, otherwise no wait. Raises UsageError if no trial fits by then.
         """
-        if not self.is_joined() or compute_capacity(resources, now := self.nodes()).trials:
+        if (
+            not self.is_joined()
+            or compute_capacity(resources, now := self.nodes()).trials
+        ):
             return
         autoscales = self.can_autoscale(now)
         lacks = describe_misfit(resources, now)
@@ -111,7 +130,9 @@ class Cluster:
             while not compute_capacity(resources, now := self.nodes()).trials:
                 if time.monotonic() > deadline:
                     lacks = describe_misfit(resources, now)
-                    raise UsageError(f"after {format_duration(patience_s)} still {lacks}: {do}")
+                    raise UsageError(
+                        f"after {format_duration(patience_s)} still {lacks}: {do}"
+                    )
                 time.sleep(poll_s)
 
     def can_autoscale(self, nodes: list[Node]) -> bool:
@@ -139,7 +160,9 @@ class Cluster:
         Raises UsageError as `admit` does. If the cluster autoscales, no trial needs to fit yet.
         """
         nodes = self.nodes()
-        if not compute_capacity(spec.resources, nodes).trials and not self.can_autoscale(nodes):
+        if not compute_capacity(
+            spec.resources, nodes
+        ).trials and not self.can_autoscale(nodes):
             raise UsageError(describe_misfit(spec.resources, nodes))
         self._refuse_unfit(spec, nodes)
         return describe_fit(spec, nodes)
@@ -182,7 +205,10 @@ def find_scratch_folder() -> str:
 
 @contextmanager
 def connect(
-    address: str = LOCAL, *, spec: ExperimentSpec | None = None, trials: int | None = None
+    address: str = LOCAL,
+    *,
+    spec: ExperimentSpec | None = None,
+    trials: int | None = None,
 ) -> Iterator[None]:
     """A connection to Ray at `address` (`local`, `auto` or HOST:PORT) within the context.
 
@@ -232,7 +258,10 @@ def _join_cluster(address: str, spec: ExperimentSpec | None) -> Iterator[str | N
             ray_compat.keep_signal_handlers(),
         ):
             ray.init(
-                address=address, runtime_env=code, log_to_driver=False, logging_level=logging.ERROR
+                address=address,
+                runtime_env=code,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
             )
         lost = partial(exit_process, f"the cluster's head at {address} is gone")
         try:
@@ -249,7 +278,9 @@ def build_runtime_env(directory: Path, storage: Path, *, code: bool) -> dict[str
     name, and without the results in `storage`. Modules are found in the same folders below it as
     here. Ray itself refuses files of more than 512 MiB.
     """
-    settings = {name: os.environ[name] for name in ray_compat.FOR_WORKERS if name in os.environ}
+    settings = {
+        name: os.environ[name] for name in ray_compat.FOR_WORKERS if name in os.environ
+    }
     if not code or ray_compat.IN_A_JOB in os.environ:
         return {"env_vars": settings}
     directory = directory.resolve()

@@ -28,7 +28,8 @@ _PORTS = "Ray's head listens on 6379 by default; 8265 is its dashboard's port, 1
 
 _POLL_S = 1.0
 _ANSWER_S = 5.0
-_REFUSED_S = 10.0  # its machine is there, Ray is not: time for a head that is being restarted
+# Its machine is there, Ray is not: time for a head that is being restarted
+_REFUSED_S = 10.0
 _SILENT_S = 45.0  # nothing is there: a network may come back
 
 
@@ -45,7 +46,10 @@ def resolve_head(address: str) -> str:
         if not address:
             raise UsageError(no_auto)
     host, separator, port = address.rpartition(":")
-    if not (separator and host and port.isdecimal() and 0 < int(port) < 65536) or "://" in address:
+    if (
+        not (separator and host and port.isdecimal() and 0 < int(port) < 65536)
+        or "://" in address
+    ):
         raise UsageError(
             f"--address takes local, auto or HOST:PORT of the cluster's head, got {address!r}: "
             f"{_PORTS}; to send the search there as a job, use `{find_program()} submit`"
@@ -147,7 +151,9 @@ def watch_head(
         except OSError as error:
             now = time.monotonic()
             missing_since = now if missing_since is None else missing_since
-            patience_s = refused_s if isinstance(error, ConnectionRefusedError) else silent_s
+            patience_s = (
+                refused_s if isinstance(error, ConnectionRefusedError) else silent_s
+            )
             if now - missing_since >= patience_s:
                 on_loss()
                 return

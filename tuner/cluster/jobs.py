@@ -73,7 +73,9 @@ class Jobs:
         self._client = client
         self._poll_s = poll_s
 
-    def submit(self, arguments: Sequence[str], *, directory: Path, storage: Path) -> str:
+    def submit(
+        self, arguments: Sequence[str], *, directory: Path, storage: Path
+    ) -> str:
         """Start `tuner ARGUMENTS` there with the files of `directory`; returns the job's id."""
         command = shlex.join(["-m", "tuner", *arguments, "--address", "auto"])
         deadline = time.monotonic() + _START_S
@@ -96,7 +98,9 @@ class Jobs:
         """The searches among the cluster's jobs, newest first."""
         with translate_ray_errors(self._address):
             details = self._client.list_jobs()
-        jobs = [_parse_job(each) for each in details if _SEARCH in (each.metadata or {})]
+        jobs = [
+            _parse_job(each) for each in details if _SEARCH in (each.metadata or {})
+        ]
         return sorted(jobs, key=lambda job: job.started or time.time(), reverse=True)
 
     def find_job(self, job_id: str) -> Job:
@@ -133,7 +137,9 @@ class Jobs:
     def wait_for_end(self, job_id: str) -> Job:
         """Wait for a while until the job has ended, and return it."""
         deadline = time.monotonic() + _FINISH_S
-        while (job := self.find_job(job_id)).ended is None and time.monotonic() < deadline:
+        while (
+            job := self.find_job(job_id)
+        ).ended is None and time.monotonic() < deadline:
             time.sleep(self._poll_s)
         return job
 
@@ -182,16 +188,21 @@ def translate_ray_errors(address: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise UsageError(f"jobs need a package: {suggest_install('cluster')}") from error
+        raise UsageError(
+            f"jobs need a package: {suggest_install('cluster')}"
+        ) from error
     except OSError as error:
         do = f"check that its head was started with a dashboard, and the address ({_PORT})"
         raise UsageError(f"no dashboard of Ray answers at {address}: {do}") from error
     except (RuntimeError, ValueError) as error:
         raise UsageError(f"the cluster at {address} refused: {error}") from error
     except Exception as error:
-        if type(error).__name__ != "AuthenticationError":  # whose module asks for all of ray
+        if type(error).__name__ != "AuthenticationError":
+            # Whose module asks for all of ray
             raise
-        raise UsageError(f"the cluster at {address} {access.describe_refusal()}") from error
+        raise UsageError(
+            f"the cluster at {address} {access.describe_refusal()}"
+        ) from error
 
 
 def relativize_experiment(experiment: str, directory: Path) -> str:
@@ -206,7 +217,9 @@ def relativize_experiment(experiment: str, directory: Path) -> str:
     top = directory.resolve()
     if not inside.is_relative_to(top):
         do = f"start {find_program()} submit in its folder"
-        raise UsageError(f"{path} is not below the working directory, which is what is sent: {do}")
+        raise UsageError(
+            f"{path} is not below the working directory, which is what is sent: {do}"
+        )
     return inside.relative_to(top).as_posix()
 
 

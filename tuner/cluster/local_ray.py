@@ -34,7 +34,8 @@ from tuner.trial import guard
 from tuner.trial.memory_monitor import measure_memory, watch_memory
 from tuner.trial.worker_death import NOTES
 
-OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
+# Nothing large travels through it: data sets are memory-mapped
+OBJECT_STORE_BYTES = 256 << 20
 
 _NOT_STARTED = "Ray did not start on this machine"
 _GIVE_UP_S = "10"  # for a raylet whose GCS has died while the driver joins
@@ -45,14 +46,18 @@ _advice: list[Callable[[], str]] = []
 
 
 @contextmanager
-def start_local_ray(spec: ExperimentSpec | None, trials: int | None = None) -> Iterator[str]:
+def start_local_ray(
+    spec: ExperimentSpec | None, trials: int | None = None
+) -> Iterator[str]:
     """A Ray of this process alone; yields its temporary folder, which goes with it.
 
     For a `spec` it gets its workers ready. Raises ExperimentError where Ray does not start.
     """
     import ray
 
-    with translate_error(ExperimentError, f"Ray needs a folder in {access.TEMPORARY}", of=OSError):
+    with translate_error(
+        ExperimentError, f"Ray needs a folder in {access.TEMPORARY}", of=OSError
+    ):
         folder = tempfile.mkdtemp(prefix=access.PREFIX, dir=access.TEMPORARY)
     mark = guard.generate_mark()
     notes = Path(folder) / "notes"
@@ -66,7 +71,11 @@ def start_local_ray(spec: ExperimentSpec | None, trials: int | None = None) -> I
         ray_compat.GIVE_UP: os.environ.get(ray_compat.GIVE_UP, _GIVE_UP_S),
     }
     marked = partial(guard.find_marked, mark, folder)
-    with guard.start(mark, folder), access.set_environment(environment), reserve_port() as port:
+    with (
+        guard.start(mark, folder),
+        access.set_environment(environment),
+        reserve_port() as port,
+    ):
         try:
             with watch_daemons(), watch_memory(notes, marked):
                 _start(folder, port, spec, trials)
@@ -83,10 +92,13 @@ def _start(
 
     cpus = quotas.count_usable_cpus()
     (free, _) = measure_memory()
-    workers, modules = plan_workers(spec, Machine.detect(), trials) if spec else (cpus, [])
+    workers, modules = (
+        plan_workers(spec, Machine.detect(), trials) if spec else (cpus, [])
+    )
     with (
         translate_error(ExperimentError, _NOT_STARTED),
-        run_in_thread(lambda over: importlib.import_module("ray.tune")),  # the driver will need it
+        # The driver will need it
+        run_in_thread(lambda over: importlib.import_module("ray.tune")),
         defer_signals(),
         ray_compat.keep_signal_handlers(),
         ray_compat.skip_services(runtime_env_port, workers=workers),
@@ -151,7 +163,8 @@ def add_exit_advice(advice: Callable[[], str]) -> Iterator[None]:
 def _poll_daemons(over: threading.Event) -> None:
     names: dict[psutil.Process, str] = {}
     while not over.wait(_POLL_S):
-        if len(names) < len(ray_compat.DAEMONS):  # listing reads every process of the machine
+        if len(names) < len(ray_compat.DAEMONS):
+            # Listing reads every process of the machine
             names |= _find_daemons()
         dead = [name for daemon, name in names.items() if not _is_alive(daemon)]
         if dead and not over.wait(_GRACE_S):

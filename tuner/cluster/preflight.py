@@ -27,7 +27,9 @@ _FOR_FOLDER = (
     "Give --storage a folder that each node and this machine mount (NFS, EFS, Lustre, Filestore), "
     "or an object store (s3://bucket/folder)"
 )
-_FOR_URL = "Give each node what it needs to read and write there (a role, a key, tuner[s3])"
+_FOR_URL = (
+    "Give each node what it needs to read and write there (a role, a key, tuner[s3])"
+)
 _DOWNLOAD_S = 3600.0
 _COPY_S = 900.0
 _TRIES = 3  # nodes that try to download, before the driver's
@@ -81,7 +83,9 @@ def refuse_unfit(
 
 def _format_problems(problems: dict[str, str]) -> str:
     listed = [f"{address} ({problem})" for address, problem in problems.items()]
-    return f"{format_amount(len(listed), 'node')}, {summarize_names(listed, _MOST_SHOWN)}"
+    return (
+        f"{format_amount(len(listed), 'node')}, {summarize_names(listed, _MOST_SHOWN)}"
+    )
 
 
 def check_node(marker: str, module: str | None) -> tuple[str, bool]:
@@ -113,14 +117,18 @@ def distribute_data(
     """
     holding, lacking = _split_nodes(nodes, data, run)
     if lacking and not holding:
-        driver_nodes = [node for node in nodes if node.node_id == driver and node not in lacking]
+        driver_nodes = [
+            node for node in nodes if node.node_id == driver and node not in lacking
+        ]
         _download([*lacking[:_TRIES], *driver_nodes], data, run)
         holding, lacking = _split_nodes(nodes, data, run)
     if lacking and holding:
         to = format_amount(len(lacking), "node")
         notify(f"{data.title} is copied from {holding[0].address} to {to} that lack it")
         contents = start(holding[0], run_method).remote(data, "load")
-        for reply in run(lacking, run_method, data, "receive", contents, limit_s=_COPY_S):
+        for reply in run(
+            lacking, run_method, data, "receive", contents, limit_s=_COPY_S
+        ):
             if reply.problem:
                 what = f"{data.title} could not be copied to {reply.node.address}"
                 notify(f"{what}: {reply.problem}")

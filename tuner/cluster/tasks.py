@@ -21,11 +21,15 @@ class Reply(Generic[T]):
     problem: str = ""
 
 
-RunOnEach = Callable[..., list[Reply[Any]]]  # `run_on_each`, or what tests play in its place
+# `run_on_each`, or what tests play in its place
+RunOnEach = Callable[..., list[Reply[Any]]]
 
 
 def run_on_each(
-    nodes: Sequence[Node], function: Callable[..., T], *arguments: Any, limit_s: float = _ANSWER_S
+    nodes: Sequence[Node],
+    function: Callable[..., T],
+    *arguments: Any,
+    limit_s: float = _ANSWER_S,
 ) -> list[Reply[T]]:
     """The replies of all `nodes`, in their order.
 
@@ -36,7 +40,10 @@ def run_on_each(
 
     calls = [build_node_task(node, function).remote(*arguments) for node in nodes]
     ray.wait(calls, num_returns=len(calls), timeout=limit_s)
-    return [_receive_reply(call, node, limit_s) for call, node in zip(calls, nodes, strict=True)]
+    return [
+        _receive_reply(call, node, limit_s)
+        for call, node in zip(calls, nodes, strict=True)
+    ]
 
 
 def build_node_task(node: Node, function: Callable[..., Any], **options: Any) -> Any:

@@ -30,7 +30,8 @@ CHANGES = "changes"  # in experiment.json, oldest first
 # What one resume changed, each from what it `was` to what it `is`, by dotted path. epochs: of a
 # complete trial before, None without a bound
 Change = TypedDict(
-    "Change", {"time": Time, "was": dict[str, Any], "is": dict[str, Any], "epochs": int | None}
+    "Change",
+    {"time": Time, "was": dict[str, Any], "is": dict[str, Any], "epochs": int | None},
 )
 
 _LENGTHS = ("scheduler.max_t", "training.epochs")
@@ -48,7 +49,9 @@ def read_changes(document: Mapping[str, Any], name: str) -> list[Change]:
     changes: list[Change] = document.get(CHANGES, [])
     recorded = TypeAdapter(list[Change], config=ConfigDict(strict=True))
     is_valid = recorded.validator.isinstance_python(changes)
-    if not is_valid or any(change["was"].keys() != change["is"].keys() for change in changes):
+    if not is_valid or any(
+        change["was"].keys() != change["is"].keys() for change in changes
+    ):
         raise UsageError(f"experiment.json of {name} is damaged: `{CHANGES}`")
     return changes
 
@@ -96,12 +99,19 @@ def find_lengths(document: Mapping[str, Any], spec: ExperimentSpec) -> Lengths:
     """
     now = spec.epochs
     before = [change["epochs"] for change in read_changes(document, spec.name)]
-    return Lengths(now, frozenset(n for n in before if n is not None and now and n < now))
+    return Lengths(
+        now, frozenset(n for n in before if n is not None and now and n < now)
+    )
 
 
 def has_grown(document: Mapping[str, Any], name: str) -> bool:
     """Whether a resume has widened the search space. Raises UsageError for damaged changes."""
-    return any(map(_is_of_space, (path for c in read_changes(document, name) for path in c["is"])))
+    return any(
+        map(
+            _is_of_space,
+            (path for c in read_changes(document, name) for path in c["is"]),
+        )
+    )
 
 
 def apply_changes(
@@ -133,18 +143,26 @@ def apply_changes(
             name, {path: value for path, value in new.items() if _is_of_space(path)}
         )
         raise SpecError(
-            (replace(f.add_prefix(_SPACE), rule=f"{f.rule}; {hint}") for f in lost), source
+            (replace(f.add_prefix(_SPACE), rule=f"{f.rule}; {hint}") for f in lost),
+            source,
         )
     longer = [path for path in _LENGTHS if path in new]
     if longer and after.epochs == before.epochs:
         rule = f"makes no trial longer: {' and '.join(_LENGTHS)} both bound it"
         raise SpecError([Fault(longer[0], rule, new[longer[0]])], source)
     was = {path: find_value(raw, path) for path in new}
-    change: Change = {"time": time.time(), "was": was, "is": new, "epochs": before.epochs}
+    change: Change = {
+        "time": time.time(),
+        "was": was,
+        "is": new,
+        "epochs": before.epochs,
+    }
     return {**document, "spec": spec, CHANGES: [*read_changes(document, name), change]}
 
 
-def _find_faults(spec: ExperimentSpec, changes: Mapping[str, Any], name: str) -> Iterator[Fault]:
+def _find_faults(
+    spec: ExperimentSpec, changes: Mapping[str, Any], name: str
+) -> Iterator[Fault]:
     for path, value in changes.items():
         if path in _LENGTHS:
             now = find_value(spec.dump_values(), path)
@@ -153,9 +171,15 @@ def _find_faults(spec: ExperimentSpec, changes: Mapping[str, Any], name: str) ->
             elif type(value) is not int or value < now:
                 yield Fault(path, f"can only grow on a resume, from {now}", value)
         elif _is_of_space(path) and getattr(spec.search, "seeds", None):
-            yield Fault(path, "cannot grow on a resume where `search.seeds` repeats each config")
-        elif not (path in _CHANGEABLE or path.split(".")[0] in _SECTIONS or _is_of_space(path)):
-            rule = f"cannot change on a resume; {_suggest_new_search(name, {path: value})}"
+            yield Fault(
+                path, "cannot grow on a resume where `search.seeds` repeats each config"
+            )
+        elif not (
+            path in _CHANGEABLE or path.split(".")[0] in _SECTIONS or _is_of_space(path)
+        ):
+            rule = (
+                f"cannot change on a resume; {_suggest_new_search(name, {path: value})}"
+            )
             yield Fault(path, rule, None, _CHANGEABLE)
 
 

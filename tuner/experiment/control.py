@@ -58,7 +58,9 @@ _TYPES: dict[str, Any] = {  # field -> the type of its values
         BeforeValidator(lambda raw: f"{raw:0>5}" if str(raw).isdecimal() else raw),
     ],
     "max_concurrent": Annotated[int | None, Field(ge=1, le=MAX_COUNT)],
-    "time_budget_s": Annotated[float | None, Field(gt=0), BeforeValidator(_parse_seconds)],
+    "time_budget_s": Annotated[
+        float | None, Field(gt=0), BeforeValidator(_parse_seconds)
+    ],
     "num_samples": Annotated[int, Field(ge=1, le=MAX_COUNT)],
     "config": dict[str, JsonValue],
 }
@@ -69,7 +71,9 @@ def _build_model(verb: Verb) -> type[Control]:
     if verb.field:
         fields[verb.field] = (_TYPES[verb.field], ...)
     name = verb.name.title().replace("-", "")
-    return create_model(name, __base__=Control, __doc__=verb.does.capitalize(), **fields)
+    return create_model(
+        name, __base__=Control, __doc__=verb.does.capitalize(), **fields
+    )
 
 
 CONTROLS = {verb.name: _build_model(verb) for verb in VERBS.values()}
@@ -111,7 +115,9 @@ def send_request(folder: ExperimentFolder, control: Control, *, by: str = "") ->
     folder.refresh()
     latest = read_last_event(folder.path) or {}
     if latest.get("event") == events.EXPERIMENT_ENDED:  # nobody would answer
-        raise UsageError(f"{folder.name} has just ended, or is about to go on: ask while it runs")
+        raise UsageError(
+            f"{folder.name} has just ended, or is about to go on: ask while it runs"
+        )
     control = validate_control(
         control, build_spec(read_current_document(folder)["spec"], recorded=True)
     )
@@ -124,14 +130,18 @@ def send_request(folder: ExperimentFolder, control: Control, *, by: str = "") ->
     return request_id
 
 
-def read_requests(folder: ExperimentFolder, *, but: Container[str] = ()) -> list[Request]:
+def read_requests(
+    folder: ExperimentFolder, *, but: Container[str] = ()
+) -> list[Request]:
     """The requests to the experiment, oldest first, without those of the ids `but`.
 
     Unreadable ones are left out. Raises OSError if the store fails for a minute.
     """
     matches = (_NAME.fullmatch(name) for name in folder.list_files(FOLDER))
     ids = (match[1] for match in matches if match)
-    requests = (_read(folder, request_id) for request_id in ids if request_id not in but)
+    requests = (
+        _read(folder, request_id) for request_id in ids if request_id not in but
+    )
     return [request for request in requests if request is not None]
 
 
@@ -158,7 +168,9 @@ def validate_control(control: Control, spec: ExperimentSpec) -> Control:
     if control.verb in ("num-samples", "try") and spec.confirms:
         raise UsageError(f"a search that retrains leaders takes no {control.verb}")
     if control.verb == "time-budget" and control.value is None and spec.trials is None:
-        raise UsageError("only its time budget ends this search: ask for num-samples first")
+        raise UsageError(
+            "only its time budget ends this search: ask for num-samples first"
+        )
     if control.verb != "try":
         return control
     from tuner.spec.space.encoding import complete_config
@@ -175,7 +187,10 @@ def _describe_missing_driver(folder: ExperimentFolder) -> str:
     go_on = f"{find_program()} resume {shlex.quote(folder.name)}"
     if folder.read_document()["spec"].get("trainable") == ELSEWHERE:
         go_on = f"`{find_program()} serve` or tuner.AskTell(FOLDER, add_samples=N)"
-    is_done = (end.get("event"), end.get("status")) == (events.EXPERIMENT_ENDED, events.COMPLETED)
+    is_done = (end.get("event"), end.get("status")) == (
+        events.EXPERIMENT_ENDED,
+        events.COMPLETED,
+    )
     # After other reasons a resume has trials left
     is_done = is_done and end.get("reason") in (None, events.TARGET, events.UTILITY)
     has = "is completed" if is_done else "has no driver"
@@ -187,4 +202,6 @@ def _check_runs(folder: ExperimentFolder, trial_id: str) -> None:
     if trial is None:
         raise UsageError(f"{folder.name} has no trial {trial_id!r} that has started")
     if trial.status not in (events.RUNNING, events.INTERRUPTED):
-        raise UsageError(f"trial {trial_id} of {folder.name} has ended: it is {trial.status}")
+        raise UsageError(
+            f"trial {trial_id} of {folder.name} has ended: it is {trial.status}"
+        )

@@ -23,7 +23,8 @@ _WIDTH = 2.0  # epochs, in which the weight of a report falls by e
 _SHARE = 8  # of the reports so far, one in so many is the width at most
 _STEADY = int(_SHARE * _WIDTH)  # reports, from which on the width stays
 _FALL = exp(-1 / _WIDTH)
-_HALF_AN_ERROR = 0.383  # the level of an interval of half a standard error on either side
+# The level of an interval of half a standard error on either side
+_HALF_AN_ERROR = 0.383
 
 
 class Curve:
@@ -79,7 +80,8 @@ class Curve:
                 self._begin_steady(newest)
         else:
             newest = self._take_steady(loss)
-        if self.estimate is not None and not newest < self.estimate:  # NaN, of huge losses, is not
+        if self.estimate is not None and not newest < self.estimate:
+            # NaN, of huge losses, is not
             return False
         self._named = place
         self.estimate = newest
@@ -94,7 +96,11 @@ class Curve:
             return self.epoch
         places = [place for place, epoch in enumerate(self._epochs) if epoch in among]
         if not self._is_smooth:
-            return self._epochs[min(places, key=self._losses.__getitem__)] if places else None
+            return (
+                self._epochs[min(places, key=self._losses.__getitem__)]
+                if places
+                else None
+            )
         return self._epochs[min(places, key=self._estimate_loss)] if places else None
 
     def _estimate_loss(self, place: int) -> float:
@@ -102,7 +108,8 @@ class Curve:
         losses = self._losses
         here = losses[place]
         weights, sums = _compute_weights(len(losses))
-        differences = [loss - here for loss in losses]  # so that equal losses are worth the same
+        # So that equal losses are worth the same
+        differences = [loss - here for loss in losses]
         count = len(losses)
         total: float = sum(map(mul, differences, weights[count - 1 - place :]))
         return here + total / (sums[place] + sums[count - 1 - place] - 1)

@@ -10,7 +10,14 @@ from functools import cache
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    with_config,
+)
 from typing_extensions import TypedDict  # pydantic needs it below Python 3.12
 
 from tuner.spec.plain_values import CONFIG_LEVELS
@@ -69,7 +76,11 @@ def find_fault(event: object) -> str | None:
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
             field = fault["loc"][0]
-            rule = fault["msg"].removeprefix("Value error, ").replace("Input should", "must")
+            rule = (
+                fault["msg"]
+                .removeprefix("Value error, ")
+                .replace("Input should", "must")
+            )
             return f"`{field}` of {kind}: {rule}, got {shown(event.get(field))}"
     if kind == TRIAL_ENDED and event["status"] == FAILED and event.get("error") is None:
         return "`error` of a failed trial is missing"
@@ -102,7 +113,9 @@ def _is_plain(value: object, depth: int = 0) -> bool:
     if depth > CONFIG_LEVELS:
         return False
     if isinstance(value, dict):
-        return all(isinstance(k, str) and _is_plain(v, depth + 1) for k, v in value.items())
+        return all(
+            isinstance(k, str) and _is_plain(v, depth + 1) for k, v in value.items()
+        )
     if isinstance(value, list | tuple):
         return all(_is_plain(inner, depth + 1) for inner in value)
     if isinstance(value, int | float):
@@ -111,7 +124,8 @@ def _is_plain(value: object, depth: int = 0) -> bool:
 
 
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
-Time = Annotated[float, Field(ge=0, lt=1e11)]  # before the year 5138, for every calendar
+# Before the year 5138, for every calendar
+Time = Annotated[float, Field(ge=0, lt=1e11)]
 _Count = Annotated[int, Field(ge=0, lt=10**15)]
 # The number names a folder, and is read as an int
 _TrialId = Annotated[str, Field(pattern="^[0-9]{1,100}$")]
@@ -140,7 +154,8 @@ class _ExperimentStarted(_Timed):
     owner: _Owner
 
 
-class _TrialStarted(_OfTrial):  # and, unchecked: `origin`, why its config was chosen, and `client`
+class _TrialStarted(_OfTrial):
+    # And, unchecked: `origin`, why its config was chosen, and `client`
     config: _Plain
     seed: NotRequired[_Count | None]  # the trial's own
 
@@ -148,12 +163,14 @@ class _TrialStarted(_OfTrial):  # and, unchecked: `origin`, why its config was c
 class _Result(_OfTrial):
     epoch: _Count
     metrics: _Metrics
-    done: NotRequired[Literal[True] | None]  # the trial says that it has come to its end
+    # The trial says that it has come to its end
+    done: NotRequired[Literal[True] | None]
 
 
 class _Checkpoint(_OfTrial):  # it may follow later results
     epoch: _Count
-    path: Annotated[str, Field(min_length=1)]  # POSIX, relative to the experiment's folder
+    # POSIX, relative to the experiment's folder
+    path: Annotated[str, Field(min_length=1)]
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     metrics: NotRequired[_Metrics | None]  # of an epoch that was run again
 
@@ -168,9 +185,12 @@ class _TrialEnded(_OfTrial):
     status: Literal["completed", "stopped", "failed", "interrupted"]
     error: NotRequired[_Failure | None]  # required of a failed trial
     # The scheduler's, by epoch
-    forecasts: NotRequired[dict[Annotated[str, Field(pattern="^[0-9]+$")], _Metrics] | None]
+    forecasts: NotRequired[
+        dict[Annotated[str, Field(pattern="^[0-9]+$")], _Metrics] | None
+    ]
     control: NotRequired[str | None]  # the id of the control that ended it
-    done: NotRequired[Literal[True] | None]  # it does not go on where trials become longer
+    # It does not go on where trials become longer
+    done: NotRequired[Literal[True] | None]
 
 
 class _Control(_Timed):  # journaled before it is done
@@ -190,7 +210,8 @@ class _Best(TypedDict):
 
 
 class _ExperimentEnded(_Timed):  # older journals have the first three fields alone
-    status: Literal["completed", "interrupted", "failed"]  # failed also without a usable trial
+    # Failed also without a usable trial
+    status: Literal["completed", "interrupted", "failed"]
     reason: NotRequired[str | None]  # why it ended before its trials did
     never_started: NotRequired[_Count | None]  # trials
     counts: NotRequired[dict[str, _Count] | None]

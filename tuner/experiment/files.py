@@ -26,7 +26,8 @@ from tuner.spec.plain_values import MOST, find_value_fault, parse_json
 EXPERIMENT = "experiment.json"
 JOURNAL = "journal.jsonl"
 CONFIRMED = "confirmed.json"  # the experiments that confirm this one
-REFITTED = "refitted.json"  # the experiments that refit its best trial, as its spec asks
+# The experiments that refit its best trial, as its spec asks
+REFITTED = "refitted.json"
 WARM_START = "warm_start.json"  # the earlier trials that the searcher learned from
 LABELS = "labels.json"  # what its user calls it: tags, and a note
 DOCUMENTS = (EXPERIMENT, CONFIRMED, REFITTED, WARM_START, LABELS)
@@ -176,12 +177,15 @@ def create_folder(path: Path, *, below: Path) -> None:
         folder.mkdir(exist_ok=True)
 
 
-def replace_file(path: Path, write: Callable[[Path], object], *, lasting: bool = False) -> None:
+def replace_file(
+    path: Path, write: Callable[[Path], object], *, lasting: bool = False
+) -> None:
     """Let `write` fill a new file that replaces `path` atomically. Raises OSError, and as `write`.
 
     lasting: sync it, so that a power cut leaves the old or the new file.
     """
-    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")  # a name that nobody knows
+    # A name that nobody knows
+    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
     try:
         write(partial)
         if lasting:
@@ -219,7 +223,9 @@ def check_target(path: Path) -> None:
         return
     if not stat.S_ISREG(mode):
         what = "a symbolic link" if stat.S_ISLNK(mode) else "no plain file"
-        raise UsageError(f"cannot write {path}: it is {what}; give a new name, or that of a file")
+        raise UsageError(
+            f"cannot write {path}: it is {what}; give a new name, or that of a file"
+        )
 
 
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
@@ -245,11 +251,16 @@ def resolve_path(folder: Path, name: str) -> Path:
     try:
         root = folder.resolve()
         target = path.resolve()
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, NUL, half a surrogate
-        raise CheckpointError(f"the journal names an impossible path: {name!r}") from error
+    except (OSError, RuntimeError, ValueError) as error:
+        # A loop of links, NUL, half a surrogate
+        raise CheckpointError(
+            f"the journal names an impossible path: {name!r}"
+        ) from error
     stays = target != root and target.is_relative_to(root)
     if relative.is_absolute() or ".." in relative.parts or not stays:
-        raise CheckpointError(f"the journal names a path outside of the experiment: {name!r}")
+        raise CheckpointError(
+            f"the journal names a path outside of the experiment: {name!r}"
+        )
     return path
 
 
@@ -260,7 +271,9 @@ def compute_sha256(path: Path) -> str:
     """
     with translate_error(CheckpointError, f"cannot read {path}", of=OSError):
         if path.is_symlink():
-            raise CheckpointError(f"{path} is a symbolic link; a checkpoint holds plain files only")
+            raise CheckpointError(
+                f"{path} is a symbolic link; a checkpoint holds plain files only"
+            )
         if path.is_dir():
             return _compute_folder_digest(path)
         if path.exists() and not path.is_file():
@@ -276,5 +289,7 @@ def _compute_folder_digest(folder: Path) -> str:
     for name, path in sorted(entries.items()):
         if path.is_symlink() or not path.is_dir():
             # NUL cannot be part of a name, so no two listings read the same.
-            digest.update(os.fsencode(name) + b"\0" + compute_sha256(path).encode() + b"\0")
+            digest.update(
+                os.fsencode(name) + b"\0" + compute_sha256(path).encode() + b"\0"
+            )
     return digest.hexdigest()

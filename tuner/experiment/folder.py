@@ -121,13 +121,19 @@ class ExperimentFolder:
             f"go on with it by: {resume}, or give another name"
         )
 
-    def open_storage(self, warn: Callable[[str], object]) -> AbstractContextManager[Sync]:
+    def open_storage(
+        self, warn: Callable[[str], object]
+    ) -> AbstractContextManager[Sync]:
         """Exclude other drivers; yields the object that syncs the storage.
 
         warn: called before a long wait for a silent driver. Raises UsageError if another driver
         holds it.
         """
-        return self.mirror.open_storage(warn) if self.mirror else nullcontext(LocalSync(self.path))
+        return (
+            self.mirror.open_storage(warn)
+            if self.mirror
+            else nullcontext(LocalSync(self.path))
+        )
 
     @contextmanager
     def lock_out_drivers(self, warn: Callable[[str], object]) -> Iterator[None]:
@@ -166,13 +172,15 @@ class ExperimentFolder:
             has = brief(document.get("format"))
             raise UsageError(f"{path} has format {has}; this version reads {FORMAT}")
         match document.get("spec"):
-            case {"objective": {"metric": str(metric), "mode": "min" | "max"} as objective} if (
-                metric
-            ):
+            case {
+                "objective": {"metric": str(metric), "mode": "min" | "max"} as objective
+            } if metric:
                 objective.setdefault("choose", "best_epoch")
                 return document
             case _:
-                raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")
+                raise UsageError(
+                    f"{path} is damaged: its spec has no objective of metric and mode"
+                )
 
     def read(self, name: str) -> Any:
         """The JSON document `name`, as present here. Raises as `files.read_json`."""
@@ -183,8 +191,12 @@ class ExperimentFolder:
         path = self.path / name
         data = files.encode(document)
         self.check(path)
-        with translate_error(StorageError, f"cannot write {self.locate(name)}", of=OSError):
-            files.replace_file(path, lambda partial: partial.write_bytes(data), lasting=True)
+        with translate_error(
+            StorageError, f"cannot write {self.locate(name)}", of=OSError
+        ):
+            files.replace_file(
+                path, lambda partial: partial.write_bytes(data), lasting=True
+            )
             self.upload(path)
 
     def create_file(self, name: str, document: dict[str, Any]) -> None:
@@ -200,7 +212,11 @@ class ExperimentFolder:
 
     def read_latest(self, name: str) -> Any:
         """The JSON document `name`, from the store if there is one."""
-        return parse_json(self.mirror.objects.read(name)) if self.mirror else self.read(name)
+        return (
+            parse_json(self.mirror.objects.read(name))
+            if self.mirror
+            else self.read(name)
+        )
 
     def remove(self, *, warn: Callable[[str], object]) -> None:
         """Remove the experiment; after a kill the rest is no experiment.
@@ -224,12 +240,17 @@ class ExperimentFolder:
         """
         self._refuse_link()
         if self.mirror:
-            raise UsageError(f"{self.location} is in an object store, which cannot rename it")
+            raise UsageError(
+                f"{self.location} is in an object store, which cannot rename it"
+            )
         path = self.path.resolve()
         new = ExperimentFolder(path.with_name(name))
         if new.is_taken:
             raise UsageError(f"{new.location} exists: give another name")
-        with lock_journal(path), translate_error(UsageError, f"cannot rename {path}", of=OSError):
+        with (
+            lock_journal(path),
+            translate_error(UsageError, f"cannot rename {path}", of=OSError),
+        ):
             path.rename(new.path)
             files.sync(path.parent)
         return new
@@ -250,7 +271,9 @@ class ExperimentFolder:
         if self.mirror:
             with self.mirror.objects.translate_errors() as objects:
                 return objects.list_sizes()
-        return {name: path.lstat().st_size for name, path in files.walk_files(self.path)}
+        return {
+            name: path.lstat().st_size for name, path in files.walk_files(self.path)
+        }
 
     def check(self, path: Path) -> None:
         """Raise UsageError if `path` within it leads elsewhere. Only what is written is checked."""

@@ -35,7 +35,14 @@ from tuner.experiment.events import (
     Event,
 )
 from tuner.experiment.steered import REQUESTED, Steered
-from tuner.experiment.trials import Best, CheckpointRecord, Report, Run, TrialError, TrialRecord
+from tuner.experiment.trials import (
+    Best,
+    CheckpointRecord,
+    Report,
+    Run,
+    TrialError,
+    TrialRecord,
+)
 from tuner.spec.sections import Objective
 
 DEFAULT_ID = "00000"  # the trial of the first of `points_to_evaluate`
@@ -89,7 +96,8 @@ class History:
         self._images = images
         self._sign = objective.sign if objective else 0
         self._metrics = None if metrics is None else frozenset(metrics)
-        self._reopened: dict[str, str] = {}  # their journaled statuses, until they start again
+        # Their journaled statuses, until they start again
+        self._reopened: dict[str, str] = {}
         self._unshared: set[str] | None = None  # trials that no copy has; None: all
 
     @property
@@ -101,7 +109,12 @@ class History:
         leader = self.leader
         default = self.default
         objective = self._objective
-        if leader is None or default is None or default.best is None or objective is None:
+        if (
+            leader is None
+            or default is None
+            or default.best is None
+            or objective is None
+        ):
             return leader
         if objective.choose != "estimate":
             return leader
@@ -132,7 +145,11 @@ class History:
         searched = []
         for time in times:
             number = bisect_right(starts, time) - 1
-            within = min(time - starts[number], self.runs[number].duration_s) if number >= 0 else 0
+            within = (
+                min(time - starts[number], self.runs[number].duration_s)
+                if number >= 0
+                else 0
+            )
             searched.append(before[max(number, 0)] + within)
         return searched
 
@@ -151,7 +168,10 @@ class History:
 
     def summarize(self, suggested: int | None) -> dict[str, Any]:
         """The fields of `experiment_ended` beside its status. suggested: as for `total`."""
-        gaps = (max(0.0, after.started - before.ended) for before, after in pairwise(self.runs))
+        gaps = (
+            max(0.0, after.started - before.ended)
+            for before, after in pairwise(self.runs)
+        )
         counts = self.counts + Counter(self._reopened.values())
         counts[INTERRUPTED] -= len(self._reopened)
         best = None
@@ -176,7 +196,9 @@ class History:
 
     def list_by_status(self, *statuses: str) -> list[TrialRecord]:
         """The trials of these statuses. Safe to call while another thread applies events."""
-        return [trial for trial in list(self.trials.values()) if trial.status in statuses]
+        return [
+            trial for trial in list(self.trials.values()) if trial.status in statuses
+        ]
 
     def copy(self) -> History:
         """The history up to now, which later events do not change.
@@ -248,7 +270,9 @@ class History:
     def drop_checkpoint(self, trial_id: str, epoch: int) -> None:
         """Forget the checkpoint of `epoch`: it was removed, as a newer or better one is kept."""
         trial = self.trials[trial_id]
-        trial.checkpoints = [record for record in trial.checkpoints if record.epoch != epoch]
+        trial.checkpoints = [
+            record for record in trial.checkpoints if record.epoch != epoch
+        ]
 
     def reopen(self, trial_id: str) -> None:
         """Mark a completed trial as interrupted; `summarize` counts its journaled status."""
@@ -264,7 +288,10 @@ class History:
         if len(trial.results) > 1:
             best = trial.best and trial.best.epoch
             *earlier, last = trial.results
-            trial.results = [*(report for report in earlier if report.epoch == best), last]
+            trial.results = [
+                *(report for report in earlier if report.epoch == best),
+                last,
+            ]
 
     def interrupt(self) -> None:
         """Mark what still counts as running as interrupted: the driver is gone."""
@@ -316,7 +343,9 @@ class History:
         if self._objective is None:
             return
         trial.best = None
-        trial.curve = build_curve(trial.list_counted_values(self._objective), self._objective)
+        trial.curve = build_curve(
+            trial.list_counted_values(self._objective), self._objective
+        )
         self._set_best(trial, trial.curve)
         self._find_best_of_all()
 
@@ -343,7 +372,11 @@ class History:
         if trial.best is None or trial.status == FAILED:
             return
         was = self.leader
-        if was and was.trial_id == trial.trial_id and self._may_be_beaten(trial.best, was):
+        if (
+            was
+            and was.trial_id == trial.trial_id
+            and self._may_be_beaten(trial.best, was)
+        ):
             self._find_best_of_all()
         else:
             self.leader = self._choose_better(was, trial.best)
@@ -378,7 +411,9 @@ class History:
     def _may_be_beaten(self, now: Best, was: Best) -> bool:
         """Whether the leader is worth less by its latest report, or has other goals' values now."""
         has_moved = (
-            self._objective is not None and self._objective.others and now.epoch != was.epoch
+            self._objective is not None
+            and self._objective.others
+            and now.epoch != was.epoch
         )
         return bool(has_moved) or self._is_better(was, now)
 
@@ -396,9 +431,14 @@ class History:
         self.counts[status] += 1
         had_failed = trial.status == FAILED
         trial.status = status
-        if status == FAILED and self.leader is not None and self.leader.trial_id == trial.trial_id:
+        if (
+            status == FAILED
+            and self.leader is not None
+            and self.leader.trial_id == trial.trial_id
+        ):
             self._find_best_of_all()
-        elif had_failed and status != FAILED and trial.best is not None:  # it counts again
+        elif had_failed and status != FAILED and trial.best is not None:
+            # It counts again
             self.leader = self._choose_better(self.leader, trial.best)
 
 
@@ -418,7 +458,10 @@ def pause_collector() -> Iterator[None]:
 
 
 def fold(
-    events: Iterable[Event], objective: Objective | None = None, *, images: object = None
+    events: Iterable[Event],
+    objective: Objective | None = None,
+    *,
+    images: object = None,
 ) -> History:
     """The history that `events`, oldest first, lead to; its trials in the order of their ids."""
     history = History(objective, images=images)

@@ -19,7 +19,12 @@ from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 
 from tuner.errors import JournalError, JournalLostError, UsageError, translate_error
-from tuner.experiment.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, Event, find_fault
+from tuner.experiment.events import (
+    EXPERIMENT_ENDED,
+    EXPERIMENT_STARTED,
+    Event,
+    find_fault,
+)
 from tuner.experiment.files import JOURNAL, open_plain, sync
 from tuner.experiment.owner import format_owner
 from tuner.experiment.reading import LONGEST, Lines, Order, decode, open_journal, read
@@ -38,7 +43,9 @@ class Journal:
     An appended line survives the end of this process, and after `sync` a power cut.
     """
 
-    def __init__(self, path: Path, fd: int, *, size: int, order: Order, clock: Clock) -> None:
+    def __init__(
+        self, path: Path, fd: int, *, size: int, order: Order, clock: Clock
+    ) -> None:
         self.path = path
         self._fd: int | None = fd
         self._size = size  # in bytes, as far as this writer knows
@@ -89,7 +96,9 @@ class Journal:
     def clock(self) -> Clock:
         return self._clock
 
-    def append(self, event: str, *, trial_id: str | None = None, **fields: Any) -> Event:
+    def append(
+        self, event: str, *, trial_id: str | None = None, **fields: Any
+    ) -> Event:
         """Write one line; returns the event as journaled, with its time.
 
         Raises JournalError, with the journal unchanged, for invalid fields or a full disk;
@@ -97,7 +106,12 @@ class Journal:
         """
         assert self._fd is not None, "the journal is closed"
         whose = {} if trial_id is None else {"trial_id": trial_id}
-        record: Event = {"event": event, "time": round(self._clock(), 6), **whose, **fields}
+        record: Event = {
+            "event": event,
+            "time": round(self._clock(), 6),
+            **whose,
+            **fields,
+        }
         line = _encode(record)
         fault = self._order.find_fault(record)
         assert fault is None, fault  # nobody could read it any more
@@ -169,7 +183,8 @@ class Journal:
         self._check()
         try:
             written = os.write(fd, line)
-            while written < len(line):  # a disk that fills up takes a part first, then refuses
+            while written < len(line):
+                # A disk that fills up takes a part first, then refuses
                 written += os.write(fd, line[written:])
         except OSError as error:
             with suppress(OSError):  # what stays is cut off by the next `open`
@@ -211,7 +226,9 @@ def _encode(event: Event) -> bytes:
     if fault:
         raise JournalError(f"{what}: {fault}")
     try:
-        line = json.dumps(event, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        line = (
+            json.dumps(event, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        )
     except (TypeError, ValueError) as error:
         raise JournalError(f"{what}: {error}, in {shown(event)}") from error
     if len(line) > LONGEST:
@@ -234,12 +251,15 @@ def _lock(fd: int, folder: Path) -> None:
                 ) from None
             time.sleep(0.02)
         except OSError as error:
-            raise JournalError(f"cannot lock {folder / JOURNAL}: {error.strerror}") from error
+            raise JournalError(
+                f"cannot lock {folder / JOURNAL}: {error.strerror}"
+            ) from error
 
 
 def _describe_holder(folder: Path) -> str:
     owner = None
-    with suppress(JournalError):  # the next owner of the lock will see that it is damaged
+    with suppress(JournalError):
+        # The next owner of the lock will see that it is damaged
         for event in read(folder):
             if event["event"] == EXPERIMENT_STARTED:
                 owner = event["owner"]

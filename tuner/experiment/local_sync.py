@@ -58,12 +58,18 @@ class LocalSync:
 
         Raises StorageError or JournalError, with nothing removed.
         """
-        replaced = _pop_all(self._replaced)  # first: what has replaced them is among the saved
+        # First: what has replaced them is among the saved
+        replaced = _pop_all(self._replaced)
         saved = [
-            path for path in _pop_all(self._saved) if not {path, *path.parents} & set(replaced)
+            path
+            for path in _pop_all(self._saved)
+            if not {path, *path.parents} & set(replaced)
         ]
         folders = {
-            folder for path in saved for folder in path.parents if self._folder in folder.parents
+            folder
+            for path in saved
+            for folder in path.parents
+            if self._folder in folder.parents
         }
         for path in saved:
             self._sync_path(sync_tree, path)
@@ -71,7 +77,8 @@ class LocalSync:
             self._sync_path(sync, folder)
         journal.sync()
         for folder in replaced:
-            shutil.rmtree(folder, ignore_errors=True)  # a search does not end if that fails
+            # A search does not end if that fails
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _keep_syncing(self, journal: Journal, on_error: OnError, over: Event) -> None:
         while not over.wait(self._every_s):
@@ -86,7 +93,8 @@ class LocalSync:
     def _sync_path(to_disk: Callable[[Path], None], path: Path) -> None:
         with (
             translate_error(StorageError, f"cannot write {path}", of=OSError),
-            suppress(FileNotFoundError),  # it was lost since, and its digest tells a resume
+            # It was lost since, and its digest tells a resume
+            suppress(FileNotFoundError),
         ):
             to_disk(path)
 

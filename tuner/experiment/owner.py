@@ -17,7 +17,11 @@ from tuner.wording import clean_text
 
 def build_owner() -> dict[str, Any]:
     """The `owner` of an experiment_started event: this process, as of now."""
-    return {"host": socket.gethostname(), "pid": os.getpid(), "started": round(time.time(), 6)}
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "started": round(time.time(), 6),
+    }
 
 
 def find_user_name() -> str | None:
@@ -38,9 +42,14 @@ def read_namespace_id() -> str:
 
 def format_owner(owner: Mapping[str, Any] | None) -> str:
     """The driver that holds a journal with this last `owner`, or None."""
-    if owner is None or (owner["host"] == socket.gethostname() and not is_alive(owner["pid"])):
-        return "another driver that has just started"  # and has not signed the journal yet
-    since = datetime.fromtimestamp(owner["started"]).astimezone().isoformat(" ", "seconds")
+    if owner is None or (
+        owner["host"] == socket.gethostname() and not is_alive(owner["pid"])
+    ):
+        # And has not signed the journal yet
+        return "another driver that has just started"
+    since = (
+        datetime.fromtimestamp(owner["started"]).astimezone().isoformat(" ", "seconds")
+    )
     return f"another driver: pid {owner['pid']} on {clean_text(owner['host'])}, since {since}"
 
 

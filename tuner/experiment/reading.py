@@ -83,7 +83,8 @@ class Order:
 
     def __init__(self) -> None:
         self.lines = 0
-        self._epochs: dict[str, int] = {}  # the last one of each trial that has started, or -1
+        # The last one of each trial that has started, or -1
+        self._epochs: dict[str, int] = {}
 
     def find_fault(self, event: Event) -> str | None:
         """Why this event cannot come next, in words, or None."""
@@ -97,7 +98,9 @@ class Order:
         if last is None:
             return f"{kind} of trial {trial_id} comes before its {TRIAL_STARTED}"
         if kind == RESULT and event["epoch"] <= last:
-            return f"epoch {event['epoch']} of trial {trial_id} does not come after {last}"
+            return (
+                f"epoch {event['epoch']} of trial {trial_id} does not come after {last}"
+            )
         return None
 
     def add(self, event: Event) -> None:

@@ -22,7 +22,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tuner.errors import SpecError, TunerError, UsageError, suggest_similar, translate_error
+from tuner.errors import (
+    SpecError,
+    TunerError,
+    UsageError,
+    suggest_similar,
+    translate_error,
+)
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.storage import find_free_name
 from tuner.spec.code import NamedCode, find_code
@@ -90,10 +96,16 @@ def resolve(
         admit(code, Path(loaded.source).parent)
     if loaded.is_recorded:  # only now, since it imports the trainable
         used = {key: raw[key] for key in ("trainable",) if key in raw}
-        raw = assign_values({**_drop_derived({**loaded.raw, **used}), **trained}, values)
+        raw = assign_values(
+            {**_drop_derived({**loaded.raw, **used}), **trained}, values
+        )
     name = raw["name"]
     storage = raw.get("storage")
-    if "name" not in dict(values) and isinstance(name, str) and isinstance(storage, str | None):
+    if (
+        "name" not in dict(values)
+        and isinstance(name, str)
+        and isinstance(storage, str | None)
+    ):
         raw["name"] = find_free_name(name, storage)
     title = loaded.source
     if values and title != COMMAND_LINE:
@@ -163,10 +175,15 @@ def describe(directory: Path) -> dict[str, str]:
 
     A file that does not parse has "".
     """
-    folders = [directory / "experiments", *map(Path, importlib.import_module(_SHIPPED).__path__)]
+    folders = [
+        directory / "experiments",
+        *map(Path, importlib.import_module(_SHIPPED).__path__),
+    ]
     described = {}
     for name in list_experiment_names(directory):
-        path = next(path for folder in folders if (path := folder / f"{name}.py").is_file())
+        path = next(
+            path for folder in folders if (path := folder / f"{name}.py").is_file()
+        )
         try:
             docstring = ast.get_docstring(ast.parse(path.read_bytes())) or ""
         except (SyntaxError, ValueError):
@@ -218,7 +235,9 @@ def _translate_errors(source: str) -> Iterator[None]:
     except ValidationError as error:
         raise SpecError(convert_errors(error, ExperimentSpec), source) from error
     except (Exception, SystemExit) as error:
-        lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == source]
+        lines = [
+            f.lineno for f in extract_tb(error.__traceback__) if f.filename == source
+        ]
         if isinstance(error, SyntaxError) and error.filename == source:
             lines.append(error.lineno)
         where = f"{source}, line {lines[-1]}" if lines else source
@@ -239,7 +258,9 @@ def _load_document(path: Path) -> Experiment:
     raw = read_mapping(text, str(path))
     if path.name == EXPERIMENT and isinstance(raw.get("spec"), dict):
         raw = _clean_recorded(raw["spec"], path)
-        return Experiment(raw, raw["name"], str(path), tuple(find_code(raw)), is_recorded=True)
+        return Experiment(
+            raw, raw["name"], str(path), tuple(find_code(raw)), is_recorded=True
+        )
     return Experiment(raw, str(raw.get("name", path.stem)), str(path))
 
 
@@ -257,7 +278,10 @@ def _drop_derived(spec: dict[str, Any]) -> dict[str, Any]:
     for section, *names in _SETTLED:
         settings = spec.get(section)
         if isinstance(settings, dict) and settings.get(names[0]) is not None:
-            shorter = {**spec, section: {k: v for k, v in settings.items() if k not in names}}
+            shorter = {
+                **spec,
+                section: {k: v for k, v in settings.items() if k not in names},
+            }
             parsed, _ = parse(ExperimentSpec, shorter)
             if parsed is None:
                 continue
@@ -266,7 +290,9 @@ def _drop_derived(spec: dict[str, Any]) -> dict[str, Any]:
             except Exception:  # any error of the user's module
                 return spec
             again = derived.model_dump(mode="json")
-            if all(again.get(name) == settings[name] for name in names if name in settings):
+            if all(
+                again.get(name) == settings[name] for name in names if name in settings
+            ):
                 spec = shorter
     return spec
 
@@ -283,7 +309,9 @@ def _load_command(command: str) -> Experiment:
     return Experiment({}, name, COMMAND_LINE)
 
 
-def _load_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Experiment:
+def _load_module(
+    module: ModuleType, name: str, function: str = _FUNCTION
+) -> Experiment:
     source = str(module.__file__ or module.__name__)
     make = getattr(module, function, None)
     if not callable(make):
@@ -309,4 +337,6 @@ def _load_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Ex
     if isinstance(spec, Mapping):
         return Experiment(dict(spec), str(spec.get("name", name)), source)
     kind = type(spec).__name__
-    raise UsageError(f"{source}: {function}() must return an ExperimentSpec, got {kind}")
+    raise UsageError(
+        f"{source}: {function}() must return an ExperimentSpec, got {kind}"
+    )

@@ -25,7 +25,11 @@ def find_existing_parent(storage: str | Path) -> Path:
 def write_marker(storage: str | Path) -> Iterator[str]:
     """A new folder in or above the storage, with the driver's file. Raises UsageError."""
     name = f".tuner-shared-{uuid4().hex}"
-    base = Objects(str(storage)).url if is_url(storage) else str(find_existing_parent(storage))
+    base = (
+        Objects(str(storage)).url
+        if is_url(storage)
+        else str(find_existing_parent(storage))
+    )
     marker = f"{base}/{name}"
     with translate_error(UsageError, f"cannot write to {base}", of=OSError):
         open_objects(marker).write(_BY_DRIVER, name.encode())
@@ -42,7 +46,8 @@ def find_sharing_fault(marker: str) -> str:
         written = open_objects(marker).read(_BY_DRIVER).decode(errors="replace")
         if written != marker.rpartition("/")[2]:
             return MISSING
-    except UsageError as error:  # a package that stores of this kind need is not installed
+    except UsageError as error:
+        # A package that stores of this kind need is not installed
         return str(error)
     except OSError as error:
         return f"{MISSING}: {error.strerror}" if is_url(marker) else MISSING

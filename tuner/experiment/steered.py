@@ -10,7 +10,8 @@ from tuner.experiment.events import CONTROL, Event
 from tuner.experiment.verbs import VERBS
 
 REQUESTED = "asked"  # the origin of a trial whose config was asked for
-LATEST = "controls"  # in experiment.json: the id of the last control that its spec has taken in
+# In experiment.json: the id of the last control that its spec has taken in
+LATEST = "controls"
 
 
 class Answer(NamedTuple):
@@ -24,7 +25,11 @@ class Answer(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """As `show --json` has it."""
-        fields = {name: value for name, value in self._asdict().items() if value not in ("", None)}
+        fields = {
+            name: value
+            for name, value in self._asdict().items()
+            if value not in ("", None)
+        }
         return {**fields, "control": dict(self.control)}
 
 
@@ -59,7 +64,9 @@ class Steered:
 
     def find_answer(self, control_id: str | None) -> Answer | None:
         """The control of this id, if there is one."""
-        return next((answer for answer in self.answers if answer.id == control_id), None)
+        return next(
+            (answer for answer in self.answers if answer.id == control_id), None
+        )
 
     def list_waiting(self, begun: Iterable[str]) -> Iterator[Requested]:
         """The tries whose trial has not begun. begun: the trials of requested configs."""
@@ -94,7 +101,9 @@ class Steered:
                 self.samples = self.changes.get("num_samples", self.samples)
 
 
-def apply_controls(document: Mapping[str, Any], answers: Iterable[Answer]) -> dict[str, Any]:
+def apply_controls(
+    document: Mapping[str, Any], answers: Iterable[Answer]
+) -> dict[str, Any]:
     """experiment.json with the spec that the journaled controls have made of it."""
     answers = list(answers)
     ids = [answer.id for answer in answers]

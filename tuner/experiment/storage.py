@@ -11,7 +11,13 @@ from tuner.errors import UsageError, suggest_similar
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.objects import Objects
-from tuner.places import find_default_storage, find_local_folder, find_url, format_path, is_url
+from tuner.places import (
+    find_default_storage,
+    find_local_folder,
+    find_url,
+    format_path,
+    is_url,
+)
 
 
 def resolve_storage(storage: Path | str | None) -> Path:
@@ -30,7 +36,9 @@ def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path
     names = sorted(folder.name for folder in find_experiment_folders(root))
     available = f"available: {', '.join(names[:20])}" if names else "there are none yet"
     hint = suggest_similar(str(name), names)
-    raise UsageError(f"no experiment {str(name)!r} in {format_path(root)}{hint}; {available}")
+    raise UsageError(
+        f"no experiment {str(name)!r} in {format_path(root)}{hint}; {available}"
+    )
 
 
 def find_experiment_folders(
@@ -41,7 +49,9 @@ def find_experiment_folders(
     if url := find_url(root):
         with Objects(url).translate_errors() as objects:
             names = [name for name in objects.list_folders() if name[0] != "."]
-            experiments = [n for n in names if n in trusted or objects.has(f"{n}/{EXPERIMENT}")]
+            experiments = [
+                n for n in names if n in trusted or objects.has(f"{n}/{EXPERIMENT}")
+            ]
         yield from (root / name for name in experiments)
     elif root.is_dir():
         visible = (folder for folder in root.iterdir() if folder.name[0] != ".")

@@ -127,7 +127,9 @@ class TrialRecord:
 
     def find_seed(self, seed: int | None) -> int | None:
         """The seed it trained with: its config's, its own, or else the experiment's `seed`."""
-        trained: int | None = self.config.get("seed", seed if self.seed is None else self.seed)
+        trained: int | None = self.config.get(
+            "seed", seed if self.seed is None else self.seed
+        )
         return trained
 
     @property
@@ -142,7 +144,9 @@ class TrialRecord:
 
     def list_values(self, metric: str) -> list[tuple[int, float]]:
         """(epoch, value) of every report that has `metric`, oldest first."""
-        return [(r.epoch, r.metrics[metric]) for r in self.results if metric in r.metrics]
+        return [
+            (r.epoch, r.metrics[metric]) for r in self.results if metric in r.metrics
+        ]
 
     def list_counted_values(self, objective: Objective) -> list[tuple[int, float]]:
         """(epoch, value) of every report that can be the trial's best one, oldest first."""
@@ -160,8 +164,12 @@ class TrialRecord:
         """
         if not objective.limits:
             return False
-        reports = [report for report in self.results if objective.metric in report.metrics]
-        later = [report for report in reports if report.epoch >= (objective.from_epoch or 0)]
+        reports = [
+            report for report in self.results if objective.metric in report.metrics
+        ]
+        later = [
+            report for report in reports if report.epoch >= (objective.from_epoch or 0)
+        ]
         deciding = later or reports
         return bool(reports) and not any(
             objective.is_within_limits(each.metrics) for each in deciding
@@ -203,13 +211,19 @@ def normalize_error(error: TrialError) -> TrialError:
     return TrialError(error.kind, _NUMBER.sub("#", error.message))
 
 
-def group_failures(trials: Iterable[TrialRecord]) -> dict[TrialError, list[TrialRecord]]:
+def group_failures(
+    trials: Iterable[TrialRecord],
+) -> dict[TrialError, list[TrialRecord]]:
     """The failed trials by the cause, the most frequent one first; of `OF_CONFIGS` by the kind."""
     causes: dict[TrialError, list[TrialRecord]] = {}
     for trial in trials:
         if trial.error is not None:
             kind = trial.error.kind
-            cause = TrialError(kind, "") if kind in OF_CONFIGS else normalize_error(trial.error)
+            cause = (
+                TrialError(kind, "")
+                if kind in OF_CONFIGS
+                else normalize_error(trial.error)
+            )
             causes.setdefault(cause, []).append(trial)
     return dict(sorted(causes.items(), key=lambda pair: -len(pair[1])))
 
@@ -224,11 +238,16 @@ def estimate_gain(trials: Iterable[TrialRecord], objective: Objective) -> float 
     ended = [trial for trial in trials if trial.status in ENDED]
     searched_s = 0.0
     until = 0.0  # while any of them ran
-    for run in sorted((run for trial in ended for run in trial.runs), key=lambda r: r.started):
+    for run in sorted(
+        (run for trial in ended for run in trial.runs), key=lambda r: r.started
+    ):
         searched_s += max(run.ended - max(run.started, until), 0.0)
         until = max(until, run.ended)
-    bests = {t.best.estimate for t in ended if t.best is not None and t.status != FAILED}
-    losses = sorted(map(objective.compute_loss, bests))  # a tie does not describe the tail
+    bests = {
+        t.best.estimate for t in ended if t.best is not None and t.status != FAILED
+    }
+    # A tie does not describe the tail
+    losses = sorted(map(objective.compute_loss, bests))
     *leaders, next_best = losses[: isqrt(len(ended)) + 1] or [inf]
     if len(ended) < _LEAST or not searched_s or next_best == inf:
         return None

@@ -28,13 +28,22 @@ _ALL = [
     Verb("stop-trial", "Stop", _TRIAL, "trial_id", "ID", is_end=True),
     Verb("pause", "Pause", "stop all trials for a while, after their current epochs"),
     Verb("go-on", "Go on", "continue after a pause"),
-    Verb("max-concurrent", "Trials at a time", _AT_ONCE, "max_concurrent", "N|none", True),
+    Verb(
+        "max-concurrent", "Trials at a time", _AT_ONCE, "max_concurrent", "N|none", True
+    ),
     Verb("time-budget", "Time budget", _TIME, "time_budget_s", "TIME|none", True),
-    Verb("num-samples", "Trials in all", "run N trials in all", "num_samples", "N", True),
+    Verb(
+        "num-samples", "Trials in all", "run N trials in all", "num_samples", "N", True
+    ),
     Verb(
         *("try", "Try a config", "try this config next, as an additional trial"),
         *("config", "KEY=VALUE ..."),
     ),
-    Verb("finish", "Finish", "start no more trials, and end with those that run", is_end=True),
+    Verb(
+        "finish",
+        "Finish",
+        "start no more trials, and end with those that run",
+        is_end=True,
+    ),
 ]
 VERBS = {verb.name: verb for verb in _ALL}

@@ -12,7 +12,11 @@ from tuner.ray_compat.names import CLUSTERS, Names, replace_names
 _PRESTARTED = "--num_prestart_python_workers="
 _AGENT = "--dashboard_agent_command="
 _NO_AGENT = f"{_AGENT}sleep 2147483647"  # Ray insists on an agent that lives
-_AGENT_PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port")
+_AGENT_PORTS = (
+    "metrics_agent_port",
+    "metrics_export_port",
+    "dashboard_agent_listen_port",
+)
 _NO_PORT = -1  # of an agent that listens nowhere
 
 
@@ -27,13 +31,18 @@ def reload_settings() -> None:
     from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
     default = "0" if ray_constants.IS_WINDOWS_OR_OSX else "1"
-    ray_constants.ENABLE_RAY_CLUSTER = os.environ.get(CLUSTERS, default).lower() in ("1", "true")
+    ray_constants.ENABLE_RAY_CLUSTER = os.environ.get(CLUSTERS, default).lower() in (
+        "1",
+        "true",
+    )
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
 
 
 # Without it: Ray's files are left over, the first trials are late, memory counts that is not ours
-def build_local_options(folder: str, modules: Sequence[str], memory: int) -> dict[str, Any]:
+def build_local_options(
+    folder: str, modules: Sequence[str], memory: int
+) -> dict[str, Any]:
     """Return what to give `ray.init` so that it writes to `folder` and preloads `modules`.
 
     A worker that has imported torch before its first trial saves seconds. memory: bytes that actors
@@ -61,7 +70,9 @@ def skip_services(port: int, *, workers: int) -> Names:
     raylet: Any = _raylet
     start = services.start_ray_process
 
-    def start_process(command: list[str], process_type: str, *args: Any, **options: Any) -> Any:
+    def start_process(
+        command: list[str], process_type: str, *args: Any, **options: Any
+    ) -> Any:
         if process_type == "raylet":
             command = _trim_command(command, workers, raylet.persist_port)
         return start(command, process_type, *args, **options)
@@ -91,7 +102,9 @@ def _trim_command(
         persist_port(flags["--session_dir"], flags["--node_id"], name, _NO_PORT)
     workers = min(workers, int(flags[_PRESTARTED[:-1]]))
     new = {_AGENT: _NO_AGENT, _PRESTARTED: f"{_PRESTARTED}{workers}"}
-    return [next((to for flag, to in new.items() if p.startswith(flag)), p) for p in command]
+    return [
+        next((to for flag, to in new.items() if p.startswith(flag)), p) for p in command
+    ]
 
 
 # Without it: Ray prints on stdout that a worker has died

@@ -92,7 +92,9 @@ class FunctionSession:
         if self._is_ending:
             sys.exit()
 
-    def _run(self, function: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> None:
+    def _run(
+        self, function: Callable[[dict[str, Any]], Any], config: dict[str, Any]
+    ) -> None:
         from ray.tune.result import DEFAULT_METRIC
 
         try:
@@ -101,7 +103,9 @@ class FunctionSession:
             # What it yields or returns is reported, too, as in Tune
             for each in output if inspect.isgenerator(output) else [output]:
                 if each:
-                    self.report(each if isinstance(each, dict) else {DEFAULT_METRIC: each})
+                    self.report(
+                        each if isinstance(each, dict) else {DEFAULT_METRIC: each}
+                    )
         except BaseException as error:
             self._events.put(error)
         else:
@@ -115,7 +119,9 @@ def build_end_report() -> dict[str, Any]:
     return {RESULT_DUPLICATE: True}
 
 
-def create_trainable(kind: Any, config: dict[str, Any], *, trial: Any, folder: Path) -> Any:
+def create_trainable(
+    kind: Any, config: dict[str, Any], *, trial: Any, folder: Path
+) -> Any:
     """Return an object of the class `kind` that trains `config`, with `folder` as its logdir."""
     from ray.tune.result import TRIAL_INFO
 
@@ -123,7 +129,11 @@ def create_trainable(kind: Any, config: dict[str, Any], *, trial: Any, folder: P
         self._logdir = str(folder)
 
     _ = kind._setup_logdir
-    named = {"_setup_logdir": _setup_logdir, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    named = {
+        "_setup_logdir": _setup_logdir,
+        "__module__": kind.__module__,
+        "__doc__": kind.__doc__,
+    }
     in_folder = type(kind.__name__, (kind,), named)
     return in_folder(config={**config, TRIAL_INFO: trial._trial_info}, storage=None)
 

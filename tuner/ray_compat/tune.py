@@ -13,7 +13,9 @@ _OVERDUE_S = 10.0  # after which a free worker goes to a trial whose own worker 
 
 # Without it: Ray Tune ends a worker that has no trial at the moment
 @replace_names
-def keep_workers(*, here: bool, spare: Callable[[], int | None] = lambda: None) -> Names:
+def keep_workers(
+    *, here: bool, spare: Callable[[], int | None] = lambda: None
+) -> Names:
     """Have `tune.run` keep its worker processes for later trials; `here`: all are on this machine.
 
     spare: how many may wait for a trial at the moment; None: all. A worker takes seconds of a CPU
@@ -50,7 +52,9 @@ def keep_workers(*, here: bool, spare: Callable[[], int | None] = lambda: None) 
             self._changed = time.monotonic()
             return True
 
-        def flush_cached_objects(self, force_all: bool = False) -> Generator[Any, None, None]:
+        def flush_cached_objects(
+            self, force_all: bool = False
+        ) -> Generator[Any, None, None]:
             """Yield the workers that are to end: those that are not spared, else none before the
             search does.
             """
@@ -58,7 +62,9 @@ def keep_workers(*, here: bool, spare: Callable[[], int | None] = lambda: None) 
                 yield from super().flush_cached_objects(force_all=True)
             elif (most := spare()) is not None:
                 for key in list(self._cached_objects):
-                    while self._num_cached_objects > most and self.has_cached_object(key):
+                    while self._num_cached_objects > most and self.has_cached_object(
+                        key
+                    ):
                         yield self.pop_cached_object(key)
 
     class PlainActors(_ActorClassCache):
@@ -98,7 +104,8 @@ def limit_cleanup(controller: Any, seconds: float) -> None:
     By then what a worker has reported is safe, and what it has not is run again. Until:
     `TUNE_FORCE_TRIAL_CLEANUP_S` shortens it.
     """
-    controller = getattr(controller, "_tune_controller", controller)  # schedulers get a wrapper
+    # Schedulers get a wrapper
+    controller = getattr(controller, "_tune_controller", controller)
     controller._actor_force_cleanup_timeout = seconds
 
 

@@ -29,7 +29,9 @@ def describe_actor_death(error: Any) -> tuple[str | None, bool]:
     if not actor:
         return None, False
     reason = actor["DeathCause"].actor_died_error_context.reason
-    return actor["Address"]["NodeID"] or None, bool(reason == ActorDiedErrorContext.WORKER_DIED)
+    return actor["Address"]["NodeID"] or None, bool(
+        reason == ActorDiedErrorContext.WORKER_DIED
+    )
 
 
 # Without it: the next trial may find its GPU still full
@@ -46,7 +48,8 @@ RESET = "reset"  # the call that begins another trial
 
 _LOOK_EVERY_S = 0.25
 _PROCESS_S = 15.0  # for a new process to start, and to import what its trial needs
-_MOST_S = 2.0  # counted between two looks: a driver that was itself stopped heard nobody
+# Counted between two looks: a driver that was itself stopped heard nobody
+_MOST_S = 2.0
 
 
 @dataclass
@@ -107,13 +110,21 @@ def watch_workers(watch: WorkerWatch) -> Names:
             self, tracked_actor: Any, method_name: str, *args: Any, **kwargs: Any
         ) -> Any:
             if actor := self._live_actors_to_ray_actors_resources.get(tracked_actor):
-                watch.calls[_read_actor_id(actor[0])] = Call(method_name, time.monotonic())
-            return super().schedule_actor_task(tracked_actor, method_name, *args, **kwargs)
+                watch.calls[_read_actor_id(actor[0])] = Call(
+                    method_name, time.monotonic()
+                )
+            return super().schedule_actor_task(
+                tracked_actor, method_name, *args, **kwargs
+            )
 
         def _try_start_actors(self, max_actors: int | None = None) -> int:
             started = super()._try_start_actors(max_actors)
-            for actor, _ in self._live_actors_to_ray_actors_resources.values() if started else ():
-                watch.calls.setdefault(_read_actor_id(actor), Call(START, time.monotonic()))
+            for actor, _ in (
+                self._live_actors_to_ray_actors_resources.values() if started else ()
+            ):
+                watch.calls.setdefault(
+                    _read_actor_id(actor), Call(START, time.monotonic())
+                )
             return started
 
         def _check_workers(self) -> None:
@@ -124,9 +135,14 @@ def watch_workers(watch: WorkerWatch) -> Names:
             watch.starting = sum(
                 watch.calls[_read_actor_id(actor)].method == START for actor, _ in live
             )
-            for tracked, (actor, _) in self._live_actors_to_ray_actors_resources.items():
+            for tracked, (
+                actor,
+                _,
+            ) in self._live_actors_to_ray_actors_resources.items():
                 pending = self._tracked_actors_to_task_futures.get(tracked, set())
-                pending = pending | self._tracked_actors_to_state_futures.get(tracked, set())
+                pending = pending | self._tracked_actors_to_state_futures.get(
+                    tracked, set()
+                )
                 call = watch.calls[_read_actor_id(actor)]
                 if not pending or call.ended:
                     continue
@@ -134,7 +150,10 @@ def watch_workers(watch: WorkerWatch) -> Names:
                 limit_s = watch.limit_s + (watch.start_s if call.method == START else 0)
                 # Tune keeps those of a trial's earlier calls, and may not have read the last answer
                 some = list(pending)
-                if call.silent_s >= limit_s and ray.wait(some, num_returns=len(some), timeout=0)[1]:
+                if (
+                    call.silent_s >= limit_s
+                    and ray.wait(some, num_returns=len(some), timeout=0)[1]
+                ):
                     call.ended = True
                     ray.kill(actor)  # also ends a stopped process, within seconds
 

@@ -73,7 +73,9 @@ def build_axes(
 
 def _build_axis(domain: Domain | None, values: Sequence[Any]) -> Axis:
     if isinstance(domain, Choice):
-        options = [_convert_value(v) for v in domain.values if not isinstance(v, Mapping)]
+        options = [
+            _convert_value(v) for v in domain.values if not isinstance(v, Mapping)
+        ]
         return _build_category_axis([*options, *values])
     few = len(set(map(repr, values))) <= _MOST_CATEGORIES
     numeric = all(is_number(value) and isfinite(value) for value in values)

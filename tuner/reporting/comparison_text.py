@@ -40,7 +40,9 @@ def format_headline(comparison: Comparison) -> str:
 
 def build_entrants_table(comparison: Comparison) -> list[tuple[str, ...]]:
     """The head, and a row for each experiment: its budget and its best value."""
-    rows: list[tuple[str, ...]] = [("NAME", "STRATEGY", "SEED", "TRIALS", "EPOCHS", "TIME", "BEST")]
+    rows: list[tuple[str, ...]] = [
+        ("NAME", "STRATEGY", "SEED", "TRIALS", "EPOCHS", "TIME", "BEST")
+    ]
     for side in comparison.sides:
         for entrant in side.entrants:
             name = clean_text(entrant.name)
@@ -64,7 +66,9 @@ def build_strategies_table(comparison: Comparison) -> list[tuple[str, ...]]:
         count = len(side.entrants)
         trials = format_number(sum(entrant.trials for entrant in side.entrants) / count)
         epochs = format_number(sum(entrant.epochs for entrant in side.entrants) / count)
-        time = format_duration(sum(entrant.seconds for entrant in side.entrants) / count)
+        time = format_duration(
+            sum(entrant.seconds for entrant in side.entrants) / count
+        )
         best = _format_mean(side.best)
         at_budget = _format_mean(side.compute_mean_best(comparison.budget))
         rows.append((side.label, str(count), trials, epochs, time, best, at_budget))
@@ -96,7 +100,11 @@ def _describe_difference(comparison: Comparison, first: Side, side: Side) -> str
             f"{side.label} is {behind} with the one seed that both have, which says nothing "
             "about the spread: run more seeds."
         )
-    verdict = f"is {behind}:" if less.is_settled else f"cannot be told apart from it: {behind},"
+    verdict = (
+        f"is {behind}:"
+        if less.is_settled
+        else f"cannot be told apart from it: {behind},"
+    )
     return (
         f"{side.label} {verdict} {less.low:+.2g} to {less.high:+.2g} by the 95 % interval over "
         f"{less.n} paired seeds."

@@ -22,7 +22,9 @@ from tuner.wording import (
 )
 
 
-def format_confirmation(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
+def format_confirmation(
+    confirmation: Confirmation, test: Mapping[str, Any] | None = None
+) -> str:
     """The leaders with their means, the verdict, failures, and the best leader's model."""
     sections = [
         [_format_head(confirmation)],
@@ -41,9 +43,8 @@ def _format_head(confirmation: Confirmation) -> str:
     seeds = len(confirmation.seeds)
     with_seeds = "one fresh seed" if seeds == 1 else f"{seeds} fresh seeds each"
     goal = f"{clean_text(results.metric)} ({results.mode})"
-    return (
-        f"{clean_text(confirmation.confirms.name)}: {leaders} retrained with {with_seeds}, {goal}"
-    )
+    name = clean_text(confirmation.confirms.name)
+    return f"{name}: {leaders} retrained with {with_seeds}, {goal}"
 
 
 def build_leaders_table(confirmation: Confirmation) -> list[tuple[str, ...]]:
@@ -54,11 +55,20 @@ def build_leaders_table(confirmation: Confirmation) -> list[tuple[str, ...]]:
         mean = leader.mean
         less = leader.difference
         seeds = str(len(leader.values))
-        confirmed = format_mean(mean.mean, mean.standard_error) if mean else "all failed"
+        confirmed = (
+            format_mean(mean.mean, mean.standard_error) if mean else "all failed"
+        )
         interval = _format_interval(less) if less else ""
         apart = ("yes" if less.is_settled else "no") if less else ""
         rows.append(
-            (leader.trial_id, format_number(leader.searched), confirmed, seeds, interval, apart)
+            (
+                leader.trial_id,
+                format_number(leader.searched),
+                confirmed,
+                seeds,
+                interval,
+                apart,
+            )
         )
     return rows
 
@@ -100,7 +110,9 @@ def format_leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
     )
 
 
-def _format_confirmed_model(confirmation: Confirmation, test: Mapping[str, Any]) -> list[str]:
+def _format_confirmed_model(
+    confirmation: Confirmation, test: Mapping[str, Any]
+) -> list[str]:
     best = confirmation.describe_best()
     leader = confirmation.chosen
     metrics = {
@@ -112,7 +124,9 @@ def _format_confirmed_model(confirmation: Confirmation, test: Mapping[str, Any])
     return [
         f"Confirmed: trial {leader.trial_id}, its model of seed {confirmation.trial.seed}, "
         f"epoch {best['epoch']}",
-        *format_model(metrics, leader.config, test, confirmation.results.compute_accuracy(best)),
+        *format_model(
+            metrics, leader.config, test, confirmation.results.compute_accuracy(best)
+        ),
         "",
         f"Results      {clean_text(format_path(folder))}",
         f"Hand over    {find_program()} export "

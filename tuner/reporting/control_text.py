@@ -60,7 +60,9 @@ def format_dated_request(request: Mapping[str, Any]) -> str:
 def format_answers(answers: Sequence[Answer]) -> list[str]:
     lines = ["Asked while it ran"] if answers else []
     for answer in answers:
-        lines.append(f"  {datetime.fromtimestamp(answer.time):%H:%M:%S}  {format_answer(answer)}")
+        lines.append(
+            f"  {datetime.fromtimestamp(answer.time):%H:%M:%S}  {format_answer(answer)}"
+        )
     return lines
 
 
@@ -69,14 +71,17 @@ def format_change(change: Mapping[str, Any]) -> str:
     was = change["was"]
     now = change["is"]
     return ", ".join(
-        f"{clean_text(key)} {_format_value(was[key])} -> {_format_value(now[key])}" for key in now
+        f"{clean_text(key)} {_format_value(was[key])} -> {_format_value(now[key])}"
+        for key in now
     )
 
 
 def format_changes(changes: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = ["Changed by a resume"] if changes else []
     for change in changes:
-        lines += wrap(f"  {format_dated_change(change)}", _WIDTH, subsequent_indent=" " * 4)
+        lines += wrap(
+            f"  {format_dated_change(change)}", _WIDTH, subsequent_indent=" " * 4
+        )
     return lines
 
 

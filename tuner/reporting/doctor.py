@@ -24,7 +24,11 @@ from tuner.cluster.connect import connect
 from tuner.cluster.nodes import Node, list_nodes
 from tuner.cluster.tasks import Reply, RunOnEach, run_on_each
 from tuner.errors import UsageError
-from tuner.experiment.shared_storage import find_existing_parent, find_sharing_fault, write_marker
+from tuner.experiment.shared_storage import (
+    find_existing_parent,
+    find_sharing_fault,
+    write_marker,
+)
 from tuner.places import find_default_storage, is_url
 from tuner.spec import quotas
 from tuner.trial import memory_monitor
@@ -35,7 +39,8 @@ GIB = 1 << 30
 _LEAST_MEMORY = GIB  # of Ray's daemons, its object store, the driver and one worker
 _LEAST_DISK = GIB // 2
 _PROBE_S = 60  # for a cluster to answer a client without a token
-_COMPARED = ("tuner", "torch", "numpy")  # those of Ray and Python are compared by joining
+# Those of Ray and Python are compared by joining
+_COMPARED = ("tuner", "torch", "numpy")
 
 Level = Literal["ok", "warning", "broken"]
 
@@ -54,14 +59,19 @@ class Finding:
     advice: str = ""
 
 
-def check_setup(storage: str | None = None, address: str | None = None) -> list[Finding]:
+def check_setup(
+    storage: str | None = None, address: str | None = None
+) -> list[Finding]:
     """All findings of this machine, and of the cluster at `address`."""
     storage = storage or find_default_storage()
     requires_token = os.environ.get(access.AUTH_MODE, "token") == "token"
     unset = f"unset {access.AUTH_MODE}, so that each local Ray has a token"
     return [
         Finding("versions", "Python", platform.python_version()),
-        *(Finding("versions", name, version(name)) for name in ("tuner", "torch", "ray")),
+        *(
+            Finding("versions", name, version(name))
+            for name in ("tuner", "torch", "ray")
+        ),
         *check_machine(),
         check_storage(storage),
         _check_token("security", "local Ray", requires_token, unset),
@@ -73,14 +83,23 @@ def check_machine() -> Iterator[Finding]:
     yield Finding("machine", "CPUs", quotas.describe_cpus())
     yield from _check_gpus()
     free, total = memory_monitor.measure_memory()
-    broken = ("broken", "end other programs, or raise its limit") if free < _LEAST_MEMORY else ()
+    broken = (
+        ("broken", "end other programs, or raise its limit")
+        if free < _LEAST_MEMORY
+        else ()
+    )
     yield Finding(
-        "machine", "memory", f"{format_size(free)} of {format_size(total)} are free", *broken
+        "machine",
+        "memory",
+        f"{format_size(free)} of {format_size(total)} are free",
+        *broken,
     )
     temporary = Path(access.TEMPORARY)
     try:
         with TemporaryDirectory(dir=temporary):
-            yield _check_space("machine", "temporary files", temporary, "remove files there")
+            yield _check_space(
+                "machine", "temporary files", temporary, "remove files there"
+            )
     except OSError as error:
         found = f"no folder can be made in {temporary}: {error.strerror}"
         yield Finding("machine", "temporary files", found, "broken", "make room there")
@@ -91,7 +110,9 @@ def _check_gpus() -> Iterator[Finding]:
     fields = "name,memory.total,memory.free,driver_version"
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=30, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         yield Finding("machine", "GPUs", "none")
         return
@@ -149,17 +170,25 @@ def check_cluster(address: str, storage: str) -> Iterator[Finding]:
         found, _, advice = str(error).partition(": ")
         yield Finding("cluster", "joined", found, "broken", advice)
         return
-    open_to_all = f"anyone who reaches it can run code: start it with {access.AUTH_MODE}=token"
-    yield _check_token("cluster", "authentication", not _can_join_without_token(head), open_to_all)
+    open_to_all = (
+        f"anyone who reaches it can run code: start it with {access.AUTH_MODE}=token"
+    )
+    yield _check_token(
+        "cluster", "authentication", not _can_join_without_token(head), open_to_all
+    )
 
 
 def _can_join_without_token(head: str) -> bool:
     tokens = (access.TOKEN, access.TOKEN_PATH)
-    environment = {name: value for name, value in os.environ.items() if name not in tokens}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in tokens
+    }
     environment[access.AUTH_MODE] = "disabled"
     command = [sys.executable, "-c", ray_compat.PROBE, head]
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, timeout=_PROBE_S)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, timeout=_PROBE_S
+        )
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
@@ -211,7 +240,9 @@ def _check_reply(
         if (version_there := node.versions[package]) != version_here:
             found = f"{package} {version_there}, and here is {version_here}"
             level: Level = "broken" if package == "tuner" else "warning"
-            yield Finding("nodes", name, found, level, f"install {package}=={version_here} there")
+            yield Finding(
+                "nodes", name, found, level, f"install {package}=={version_here} there"
+            )
     if node.apart:
         advice = f"mount the folder of --storage there as here: {storage}"
         yield Finding("nodes", name, f"{node.apart}: {storage}", "broken", advice)
@@ -225,11 +256,17 @@ def _check_reply(
 
 def format_findings(findings: Sequence[Finding]) -> str:
     """A row for each finding, a line of advice for each that is not "ok", and the verdict."""
-    rows = [tuple(map(clean_text, (f.topic, f.name, f.level, f.found))) for f in findings]
+    rows = [
+        tuple(map(clean_text, (f.topic, f.name, f.level, f.found))) for f in findings
+    ]
     faults = [finding for finding in findings if finding.level != "ok"]
-    advice = [f"{f.level}  {clean_text(f'{f.topic}, {f.name}: {f.advice}')}" for f in faults]
+    advice = [
+        f"{f.level}  {clean_text(f'{f.topic}, {f.name}: {f.advice}')}" for f in faults
+    ]
     warnings = f", {format_amount(len(faults), 'warning')}" if faults else ""
     verdict = f"Nothing would break a search{warnings}."
     if broken := sum(fault.level == "broken" for fault in faults):
         verdict = f"A search would not work: {format_amount(broken, 'finding')}."
-    return "\n".join([*format_rows(rows), "", *advice, *([""] if advice else []), verdict])
+    return "\n".join(
+        [*format_rows(rows), "", *advice, *([""] if advice else []), verdict]
+    )

@@ -25,7 +25,9 @@ _LONGEST_BEST = 50
 _LONGEST_PROBLEM = 100  # characters
 
 
-def format_experiments(experiments: Sequence[Listed], columns: Sequence[str] | None = None) -> str:
+def format_experiments(
+    experiments: Sequence[Listed], columns: Sequence[str] | None = None
+) -> str:
     """One line for each experiment. columns: names of `Listed.build_row` (None: the usual ones)."""
     if not experiments:
         return "no experiments yet; start with: tuner run digits"
@@ -42,7 +44,9 @@ def format_experiments(experiments: Sequence[Listed], columns: Sequence[str] | N
 def _format_cell(experiment: Listed, row: Mapping[str, Any], name: str) -> str:
     value = find_value(row, name)
     if name == "started" and experiment.problem:
-        return shorten(experiment.problem.replace(f"{experiment.folder}/", ""), _LONGEST_PROBLEM)
+        return shorten(
+            experiment.problem.replace(f"{experiment.folder}/", ""), _LONGEST_PROBLEM
+        )
     if value is None:
         return ""
     if name == "best":
@@ -58,13 +62,19 @@ def describe_listed(experiment: Listed) -> dict[str, str]:
     counts = experiment.counts
     ended = sum(counts[status] for status in ENDED)
     begun = sum(counts.values())
-    of_all = f" / {experiment.total}" if (experiment.total or 0) >= max(begun, 1) else ""
+    of_all = (
+        f" / {experiment.total}" if (experiment.total or 0) >= max(begun, 1) else ""
+    )
     has_goal = experiment.metric is not None
     return {
         "standing": format_status(experiment.status, experiment.ended_by),
         "share": f"{ended}{of_all}",
         "goal": f"{experiment.metric} ({experiment.mode})" if has_goal else "",
         "best": "" if experiment.best is None else format_number(experiment.best),
-        "time": "" if experiment.searched_s is None else format_duration(experiment.searched_s),
-        "started": "" if experiment.started is None else format_time(experiment.started),
+        "time": ""
+        if experiment.searched_s is None
+        else format_duration(experiment.searched_s),
+        "started": ""
+        if experiment.started is None
+        else format_time(experiment.started),
     }

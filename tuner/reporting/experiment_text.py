@@ -10,7 +10,11 @@ from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment import events
-from tuner.experiment.results.accuracy import Accuracy, build_test_accuracy, collect_warnings
+from tuner.experiment.results.accuracy import (
+    Accuracy,
+    build_test_accuracy,
+    collect_warnings,
+)
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.split_details import compute_macro_recall
@@ -34,7 +38,8 @@ from tuner.wording import (
 )
 
 _WIDTH = 80
-_VALIDATION = ("val_", "val/", "eval_")  # prefixes of metrics; the last is Hugging Face's
+# Prefixes of metrics; the last is Hugging Face's
+_VALIDATION = ("val_", "val/", "eval_")
 _CAUSES = 5  # of failures that are shown
 _USED = 0.85  # of a time budget; a search that ends before says so
 
@@ -65,7 +70,9 @@ def format_summary(
     return join_sections(sections)
 
 
-def format_best_trial(best: Mapping[str, Any], accuracy: Accuracy | None, metric: str) -> str:
+def format_best_trial(
+    best: Mapping[str, Any], accuracy: Accuracy | None, metric: str
+) -> str:
     """One trial in the shape of `Results.describe_best`.
 
     accuracy: that on the validation split. metric: that of the estimate.
@@ -73,7 +80,9 @@ def format_best_trial(best: Mapping[str, Any], accuracy: Accuracy | None, metric
     lines = [f"trial {best['trial_id']}, epoch {best['epoch']}, {best['shown']}"]
     if best["shown"] == "confirmed":
         confirmed = best["confirmed"]
-        name, trial_id, seed = (confirmed[key] for key in ("experiment", "trial_id", "seed"))
+        name, trial_id, seed = (
+            confirmed[key] for key in ("experiment", "trial_id", "seed")
+        )
         lines += [
             f"  mean        {_format_confirmed_mean(confirmed)}",
             f"  model       trial {trial_id} of {clean_text(name)}, seed {seed}",
@@ -101,7 +110,9 @@ def format_model(
     rows = [*_format_rows(metrics, accuracy, notes=notes), *_format_test_rows(test)]
     settings = flatten(config, ".").items()
     configs = [(name, shorten(format_number(value), 60)) for name, value in settings]
-    lines = format_rows([(f"  {clean_text(name)}", value) for name, value in [*rows, *configs]])
+    lines = format_rows(
+        [(f"  {clean_text(name)}", value) for name, value in [*rows, *configs]]
+    )
     warnings = format_warnings(accuracy, build_test_accuracy(test))
     return [*lines[: len(rows)], *warnings, "Its config", *lines[len(rows) :]]
 
@@ -127,14 +138,21 @@ def _format_rows(
     for name, value in values.items():
         baseline = accuracy.note if accuracy and accuracy.metric == name else ""
         said = "; ".join(filter(None, [note, notes.get(name, ""), baseline]))
-        rows.append((name, f"{format_number(value)}  ({said})" if said else format_number(value)))
+        rows.append(
+            (
+                name,
+                f"{format_number(value)}  ({said})" if said else format_number(value),
+            )
+        )
     return rows
 
 
 def format_warnings(*accuracies: Accuracy | None) -> list[str]:
     """The accuracies that do not beat their baseline, in lines."""
     return [
-        f"  {line}" for text in collect_warnings(*accuracies) for line in wrap(text, _WIDTH - 2)
+        f"  {line}"
+        for text in collect_warnings(*accuracies)
+        for line in wrap(text, _WIDTH - 2)
     ]
 
 
@@ -152,7 +170,9 @@ def _format_head(results: Results) -> list[str]:
         trials = f"{begun} of {begun + more} trials"
         counts.append(f"{more} never started")
     if beyond := results.beyond:
-        counts.append(f"{beyond} beyond the limits {' and '.join(results.objective.limits)}")
+        counts.append(
+            f"{beyond} beyond the limits {' and '.join(results.objective.limits)}"
+        )
     return [
         f"{clean_text(results.name)}: {status}",
         f"{trials}: {', '.join(counts)}" if counts else trials,
@@ -177,7 +197,11 @@ def format_gain(results: Results) -> list[str]:
     if not (expected := results.expected_gain):
         return []
     gain = expected["per_hour"]
-    value = "not known yet" if gain is None else f"{gain:.2g} of {clean_text(results.metric)}"
+    value = (
+        "not known yet"
+        if gain is None
+        else f"{gain:.2g} of {clean_text(results.metric)}"
+    )
     return [f"expected of another hour: {value} (ends below {expected['utility']:g})"]
 
 
@@ -204,7 +228,10 @@ def _format_best(results: Results, test: Mapping[str, Any]) -> list[str]:
         return wrap(clean_text(why), _WIDTH)
     best = results.describe_best(trial)
     goals = [goal.metric for goal in results.objective.goals]
-    names = [*goals, *(name for name in best["metrics"] if name.startswith(_VALIDATION))]
+    names = [
+        *goals,
+        *(name for name in best["metrics"] if name.startswith(_VALIDATION)),
+    ]
     metrics = {name: best["metrics"][name] for name in names if name in best["metrics"]}
     return [
         f"Best trial {trial.trial_id}, epoch {best['epoch']} of {trial.last_epoch}, {trial.status}",
@@ -255,14 +282,18 @@ def _format_refit(name: str, test: Mapping[str, Any]) -> list[str]:
     head = f"Refit {clean_text(name)}: its config trained on training and validation images"
     return [
         *wrap(head, _WIDTH),
-        *format_rows([(f"  {metric}", value) for metric, value in _format_test_rows(test)]),
+        *format_rows(
+            [(f"  {metric}", value) for metric, value in _format_test_rows(test)]
+        ),
         *format_warnings(build_test_accuracy(test)),
     ]
 
 
 def _format_confirmed(metric: str, confirmed: Mapping[str, Any]) -> list[str]:
     trial = f"Confirmed: trial {confirmed['trial_id']}"
-    return wrap(f"{trial}, {clean_text(metric)} {_format_confirmed_mean(confirmed)}", _WIDTH)
+    return wrap(
+        f"{trial}, {clean_text(metric)} {_format_confirmed_mean(confirmed)}", _WIDTH
+    )
 
 
 def _format_confirmed_mean(confirmed: Mapping[str, Any]) -> str:
@@ -277,16 +308,24 @@ def format_failures(results: Results) -> list[str]:
     lines = ["Failed trials"] if failures else []
     for cause, failed in failures[:_CAUSES]:
         first = failed[0]
-        lines.append(f"  {len(failed)} {clean_text(cause.kind)}, first trial {first.trial_id}")
-        message = " ".join(clean_text(first.error.message if first.error else "").split())
-        lines += wrap(message, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
+        lines.append(
+            f"  {len(failed)} {clean_text(cause.kind)}, first trial {first.trial_id}"
+        )
+        message = " ".join(
+            clean_text(first.error.message if first.error else "").split()
+        )
+        lines += wrap(
+            message, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4
+        )
         log = results.log_path(first)
         if log.exists():
             lines.append(f"    {clean_text(format_path(log))}")
     if more := failures[_CAUSES:]:
         name = format_experiment_name(results.folder)
         which = f"{find_program()} trials {name} --where 'status == \"failed\"'"
-        lines.append(f"  {sum(len(failed) for _, failed in more)} with other causes: {which}")
+        lines.append(
+            f"  {sum(len(failed) for _, failed in more)} with other causes: {which}"
+        )
     return lines
 
 
@@ -309,7 +348,11 @@ def _format_next_steps(results: Results) -> list[str]:
         lines.append(f"Predict      {export} && {find_program()} predict {to} PHOTO")
     is_early = results.ended_by in (events.TIME_BUDGET, events.PATIENCE, events.FINISH)
     if results.status in (events.INTERRUPTED, events.FAILED) or is_early:
-        budget = spec.get("time_budget_s") if results.ended_by == events.TIME_BUDGET else None
+        budget = (
+            spec.get("time_budget_s")
+            if results.ended_by == events.TIME_BUDGET
+            else None
+        )
         more_s = budget if isinstance(budget, int | float) else 0
         trainable = str(spec.get("trainable", ""))
         searched_s = results.history.duration_s
@@ -317,7 +360,9 @@ def _format_next_steps(results: Results) -> list[str]:
             results.folder, trainable, searched_s=searched_s, more_s=more_s
         )
         lines.append(f"Go on        {command}")
-    elif find_unused_budget(results) and not _is_in_code(str(spec.get("trainable", ""))):
+    elif find_unused_budget(results) and not _is_in_code(
+        str(spec.get("trainable", ""))
+    ):
         more = f"--add-samples {sum(results.counts.values())}"
         lines.append(f"Go on        {find_program()} resume {name} {more}")
     return lines

@@ -30,7 +30,12 @@ from tuner.experiment.results.split_details import (
 from tuner.reporting import comparison_text, confirmation_text
 from tuner.reporting.control_text import format_change, format_control
 from tuner.reporting.experiment_text import format_labels
-from tuner.reporting.figures import draw_comparison, draw_confusion, draw_plugins, draw_section
+from tuner.reporting.figures import (
+    draw_comparison,
+    draw_confusion,
+    draw_plugins,
+    draw_section,
+)
 from tuner.reporting.figures.figure import Plot
 from tuner.reporting.pictures import add_thumbnails, parse_pictures
 from tuner.reporting.report import Report, format_confirmed_mean, format_utc
@@ -58,7 +63,9 @@ def render_report_page(report: Report, *, images: bool = True) -> str:
         mistakes=list(add_thumbnails(mistakes) if images else mistakes),
         plugins=draw_plugins(report.results),
         doubtful=[[p.file, p.label, p.other, f"{p.probability:.2f}"] for p in doubtful],
-        spec_yaml=yaml.safe_dump(report.results.document["spec"], sort_keys=False, width=100),
+        spec_yaml=yaml.safe_dump(
+            report.results.document["spec"], sort_keys=False, width=100
+        ),
     )
 
 
@@ -69,7 +76,10 @@ def render_comparison_page(comparison: Comparison) -> str:
         headline=comparison_text.format_headline(comparison),
         verdict=comparison_text.format_verdict(comparison),
         tables=[
-            ("On average over the seeds", comparison_text.build_strategies_table(comparison)),
+            (
+                "On average over the seeds",
+                comparison_text.build_strategies_table(comparison),
+            ),
             ("The experiments", comparison_text.build_entrants_table(comparison)),
         ],
         notes=comparison.notes,
@@ -115,15 +125,23 @@ def build_best_table(report: Report) -> list[list[str]]:
     """The head and a row for each of the best trials: value, confirmed mean, hyperparameters."""
     metric = report.results.metric
     configs = [
-        {clean_text(n): v for n, v in flatten(b["config"], ".").items()} for b in report.best
+        {clean_text(n): v for n, v in flatten(b["config"], ".").items()}
+        for b in report.best
     ]
     names = list_hyperparameters(configs)
     confirmed = any(best["shown"] == "confirmed" for best in report.best)
-    head = ["trial", clean_text(metric), *(["confirmed mean"] if confirmed else []), "epoch"]
+    head = [
+        "trial",
+        clean_text(metric),
+        *(["confirmed mean"] if confirmed else []),
+        "epoch",
+    ]
     rows = []
     for best, config in zip(report.best, configs, strict=True):
         searched = report.describe_searched(best)
-        values = (format_number(config[name]) if name in config else "" for name in names)
+        values = (
+            format_number(config[name]) if name in config else "" for name in names
+        )
         mean = [format_confirmed_mean(best)] if confirmed else []
         value = format_number(searched["metrics"][metric])
         rows.append([best["trial_id"], value, *mean, str(searched["epoch"]), *values])

@@ -50,7 +50,9 @@ class Importance:
 
 
 def estimate_importances(
-    axes: Mapping[str, Axis], configs: Sequence[Mapping[str, Any]], losses: Sequence[float]
+    axes: Mapping[str, Axis],
+    configs: Sequence[Mapping[str, Any]],
+    losses: Sequence[float],
 ) -> list[Importance]:
     """The importance of each of `axes`, the greatest first; [] for fewer than 10 trials.
 
@@ -86,7 +88,8 @@ def _compute_shares(
     last = ceil(quantile * len(losses_N)) - 1
     is_best_N = losses_N <= np.partition(losses_N, last)[last]
     values = {
-        name: _compute_importance(axes[name], cells_N, is_best_N) for name, cells_N in cells.items()
+        name: _compute_importance(axes[name], cells_N, is_best_N)
+        for name, cells_N in cells.items()
     }
     total = sum(values.values())
     if not total:
@@ -104,9 +107,12 @@ def _compute_importance(
     if size < 2 or not best or has_N.sum() < _FEWEST_WITH:
         return 0.0
     top_G = (
-        _estimate_density(axis, np.bincount(cells_N[has_N & is_best_N], minlength=size)) + _FLOOR
+        _estimate_density(axis, np.bincount(cells_N[has_N & is_best_N], minlength=size))
+        + _FLOOR
     )
-    all_G = _estimate_density(axis, np.bincount(cells_N[has_N], minlength=size)) + _FLOOR
+    all_G = (
+        _estimate_density(axis, np.bincount(cells_N[has_N], minlength=size)) + _FLOOR
+    )
     divergence = float(all_G @ (top_G / all_G - 1) ** 2)
     return float((best / is_best_N.sum()) ** 2 / has_N.mean() * divergence)
 
@@ -123,7 +129,9 @@ def _count_cells(axis: Axis) -> int:
     return min(_MOST_CELLS, ceil(log2(values)) + 1 if axis.is_log else int(values))
 
 
-def _find_cells(axis: Axis, name: str, configs: Sequence[Mapping[str, Any]]) -> NDArray[np.int64]:
+def _find_cells(
+    axis: Axis, name: str, configs: Sequence[Mapping[str, Any]]
+) -> NDArray[np.int64]:
     """The cell of each trial's value; -1 of a trial without one."""
     cells_N = np.full(len(configs), -1)
     rows = [row for row, config in enumerate(configs) if name in config]
@@ -155,7 +163,9 @@ def _estimate_density(axis: Axis, counts_G: NDArray[np.int64]) -> Numbers:
         kernels_KG[np.arange(len(observed_K)), observed_K] += 1
     else:
         means_K = np.append(observed_K, (size - 1) / 2)
-        width = max(_compute_scott_width(observed_K, counts_G[observed_K]), _LEAST_SIGMA)
+        width = max(
+            _compute_scott_width(observed_K, counts_G[observed_K]), _LEAST_SIGMA
+        )
         sigmas_K1 = np.append(np.full(len(observed_K), width), size)[:, None]
         edges_1E = np.arange(size + 1)[None] - 0.5
         kernels_KG = np.diff(ndtr((edges_1E - means_K[:, None]) / sigmas_K1))
@@ -164,7 +174,9 @@ def _estimate_density(axis: Axis, counts_G: NDArray[np.int64]) -> Numbers:
     return density_G
 
 
-def _compute_scott_width(values_K: NDArray[np.int64], weights_K: NDArray[np.int64]) -> float:
+def _compute_scott_width(
+    values_K: NDArray[np.int64], weights_K: NDArray[np.int64]
+) -> float:
     """Scott, "Multivariate Density Estimation", 1992, of values that occur so often."""
     total = int(weights_K.sum())
     mean = values_K @ weights_K / total

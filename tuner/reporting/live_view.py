@@ -73,7 +73,9 @@ class Status:
         """Seconds of searching, over all drivers."""
         runs = self.history.runs
         return (
-            self.history.duration_s + self._find_latest_time(now) - runs[-1].ended if runs else 0.0
+            self.history.duration_s + self._find_latest_time(now) - runs[-1].ended
+            if runs
+            else 0.0
         )
 
     def estimate_left_s(self, now: float) -> float | None:
@@ -102,11 +104,15 @@ class Status:
         """The epochs left, if each trial takes as many as those that have ended on average."""
         trials = list(self.history.trials.values())
         total = self.total
-        ended = [trial.last_epoch for trial in trials if trial.status in (COMPLETED, STOPPED)]
+        ended = [
+            trial.last_epoch for trial in trials if trial.status in (COMPLETED, STOPPED)
+        ]
         length = sum(ended) / len(ended) if ended else self.spec.epochs
         if total is None or length is None:
             return None
-        unfinished = [t.last_epoch for t in trials if t.status in (RUNNING, INTERRUPTED)]
+        unfinished = [
+            t.last_epoch for t in trials if t.status in (RUNNING, INTERRUPTED)
+        ]
         waiting = max(0, total - len(trials))
         return waiting * length + sum(max(0.0, length - epoch) for epoch in unfinished)
 
@@ -136,7 +142,9 @@ class Status:
         return f"{self.history.ended_trials}{total} trials"
 
 
-def build_live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableType:
+def build_live_view(
+    status: Status, *, now: float, width: int = _WIDTH
+) -> RenderableType:
     """The lines of the live view, each at most `width` characters, at most 80."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
@@ -153,12 +161,16 @@ def build_live_view(status: Status, *, now: float, width: int = _WIDTH) -> Rende
     bar = ProgressBar(status.total, history.ended_trials, width=max(10, width - 58))
     head = Table.grid(padding=(0, 1))
     head.add_row(
-        bar, build_line(status.format_trials()), build_line(status.format_times(now), style="cyan")
+        bar,
+        build_line(status.format_trials()),
+        build_line(status.format_times(now), style="cyan"),
     )
     lines: list[RenderableType] = [head, build_line(status.format_counts())]
     if (best := status.leader) is not None:
         lines.append(build_line(status.format_best(best), style="bold green"))
-        lines.append(build_line(f"  {status.format_config(best, width - 2)}", style="dim"))
+        lines.append(
+            build_line(f"  {status.format_config(best, width - 2)}", style="dim")
+        )
     lines += [build_line(text) for text in _format_running(status, width)]
     lines += [build_line(text, "red") for text in _format_failed(history, width)]
     return Group(*lines)
@@ -167,11 +179,17 @@ def build_live_view(status: Status, *, now: float, width: int = _WIDTH) -> Rende
 def _format_running(status: Status, width: int) -> Iterator[str]:
     running = status.history.list_by_status(RUNNING)
     if running:
-        each = "" if status.spec.is_elsewhere else f", each on {status.spec.resources.text}"
+        each = (
+            ""
+            if status.spec.is_elsewhere
+            else f", each on {status.spec.resources.text}"
+        )
         yield f"running{each}"
     for trial in running[:_RUNNING_LINES]:
         last = trial.results[-1].metrics.get(status.metric) if trial.results else None
-        value = "" if last is None else f"{clean_text(status.metric)} {format_number(last)}"
+        value = (
+            "" if last is None else f"{clean_text(status.metric)} {format_number(last)}"
+        )
         text = f"  {trial.trial_id}  epoch {trial.last_epoch:<4} {value}"
         yield f"{text:<46}  {format_config(trial.config, max(width - 48, 10))}".rstrip()
     if len(running) > _RUNNING_LINES:
@@ -179,10 +197,16 @@ def _format_running(status: Status, width: int) -> Iterator[str]:
 
 
 def _format_failed(history: History, width: int) -> Iterator[str]:
-    failed = [(t.trial_id, t.error) for t in history.list_by_status(FAILED) if t.error is not None]
+    failed = [
+        (t.trial_id, t.error)
+        for t in history.list_by_status(FAILED)
+        if t.error is not None
+    ]
     if failed:
         kinds = Counter(error.kind for _, error in failed)
-        yield "failed: " + ", ".join(f"{n} {clean_text(kind)}" for kind, n in kinds.most_common())
+        yield "failed: " + ", ".join(
+            f"{n} {clean_text(kind)}" for kind, n in kinds.most_common()
+        )
     for trial_id, error in failed[-_FAILED_LINES:]:
         head = f"  {trial_id}  {clean_text(error.kind)}: "
         yield head + shorten(error.message, max(width - len(head), 10))
@@ -192,7 +216,9 @@ def format_status(results: Results, *, now: float) -> str:
     """The status of a running search: the live view, failures and controls; 80 columns."""
     history = results.history
     status = Status(history, results.spec.model_copy(update=history.steered.changes))
-    console = create_console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
+    console = create_console(
+        sys.stdout, width=_WIDTH, color_system=None, force_terminal=False
+    )
     with console.capture() as captured:
         console.print(f"{results.name}: {results.status_text}")
         console.print(build_live_view(status, now=now, width=_WIDTH))

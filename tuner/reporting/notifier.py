@@ -66,7 +66,9 @@ def build_deliveries(targets: tuple[str, ...]) -> dict[str, Deliver]:
         if scheme not in NOTIFIERS.list_names():
             delivers[target] = _build_apprise_delivery(url, name)
             continue
-        with translate_error(UsageError, f"notify: {name} by {NOTIFIERS.describe(scheme)}"):
+        with translate_error(
+            UsageError, f"notify: {name} by {NOTIFIERS.describe(scheme)}"
+        ):
             delivers[target] = NOTIFIERS.load(scheme)(url)
     return delivers
 
@@ -86,7 +88,9 @@ def _post_message(url: str, message: Message) -> None:
     headers = {"Content-Type": "application/json", "User-Agent": "tuner"}
     request = urllib.request.Request(url, json.dumps(message).encode(), headers)
     try:
-        urllib.request.build_opener(_NoRedirects).open(request, timeout=ANSWER_S).close()
+        urllib.request.build_opener(_NoRedirects).open(
+            request, timeout=ANSWER_S
+        ).close()
     except urllib.error.HTTPError as error:
         error.close()
         transient = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
@@ -100,8 +104,11 @@ def _build_apprise_delivery(url: str, name: str) -> Deliver:
     try:
         import apprise
     except ImportError:
-        raise UsageError(f"notify: {name} needs a package: {suggest_install('notify')}") from None
-    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages contain the URL
+        raise UsageError(
+            f"notify: {name} needs a package: {suggest_install('notify')}"
+        ) from None
+    # Its messages contain the URL
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)
     service = apprise.Apprise.instantiate(url)
     if service is None:
         others = ", ".join(NOTIFIERS.list_names())
@@ -109,7 +116,9 @@ def _build_apprise_delivery(url: str, name: str) -> Deliver:
         raise UsageError(f"notify: apprise does not know {name}; {hint}")
 
     def deliver(message: Message) -> None:
-        if not service.notify(body=message["text"], title=f"tuner {message['experiment']}"):
+        if not service.notify(
+            body=message["text"], title=f"tuner {message['experiment']}"
+        ):
             raise OSError("apprise could not deliver it")
 
     return deliver
@@ -161,7 +170,9 @@ class Notifier:
             self._has_new_best = True
         elif kind == events.TRIAL_ENDED and event["status"] == events.FAILED:
             if len(self._history.list_by_status(events.FAILED)) == 1:
-                self._put(FAILURE, now, {"trial_id": event["trial_id"], **event["error"]})
+                self._put(
+                    FAILURE, now, {"trial_id": event["trial_id"], **event["error"]}
+                )
         elif kind == events.EXPERIMENT_ENDED:
             self._put(END, now)
         self._best = best  # includes that of earlier runs
@@ -182,7 +193,9 @@ class Notifier:
                 target.warn(f"no answer in {self._flush_s:g} s")
         self._targets = []
 
-    def _put(self, kind: str, now: float, failure: Mapping[str, Any] | None = None) -> None:
+    def _put(
+        self, kind: str, now: float, failure: Mapping[str, Any] | None = None
+    ) -> None:
         self._has_ended = self._has_ended or kind == END
         if self._targets:
             message = build_message(kind, self._spec, self._history, now, failure)
@@ -193,14 +206,18 @@ class Notifier:
 class _Target:
     """Delivers messages to one target in a thread, with retries; the first failure is logged."""
 
-    def __init__(self, name: str, deliver: Deliver, pauses_s: tuple[float, ...]) -> None:
+    def __init__(
+        self, name: str, deliver: Deliver, pauses_s: tuple[float, ...]
+    ) -> None:
         self._name = name
         self._deliver = deliver
         self._pauses_s = pauses_s
         self._messages: SimpleQueue[Message | None] = SimpleQueue()  # None: the end
         self._is_ending = threading.Event()
         self._has_warned = False
-        self._thread = threading.Thread(target=self._run, daemon=True, name=f"notify {name}")
+        self._thread = threading.Thread(
+            target=self._run, daemon=True, name=f"notify {name}"
+        )
         self._thread.start()
 
     def put(self, message: Message) -> None:
@@ -263,7 +280,8 @@ def build_message(
             "value": best.value,
             "config": history.trials[best.trial_id].config,
         },
-        "failure": failure and {**failure, "message": shorten(failure["message"], _MAX_TEXT)},
+        "failure": failure
+        and {**failure, "message": shorten(failure["message"], _MAX_TEXT)},
     }
     return {**message, "text": _format_message(message)}
 

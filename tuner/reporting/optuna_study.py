@@ -97,8 +97,12 @@ def write_study(study: optuna.Study, storage: str) -> None:
                 f"or first delete it with `optuna delete-study`"
             ) from None
         except Exception as error:  # drivers of databases raise many kinds
-            reason = _hide_password(next(iter(str(error).splitlines()), type(error).__name__))
-            raise UsageError(f"cannot write to {_hide_password(storage)}: {reason}") from error
+            reason = _hide_password(
+                next(iter(str(error).splitlines()), type(error).__name__)
+            )
+            raise UsageError(
+                f"cannot write to {_hide_password(storage)}: {reason}"
+            ) from error
 
 
 def _hide_password(text: str) -> str:
@@ -108,7 +112,10 @@ def _hide_password(text: str) -> str:
 
 def _build_frozen_trials(results: Results) -> Iterator[FrozenTrial]:
     """The trials of `build_study`, without a Study, which copies and checks each."""
-    configs = {trial_id: flatten_config(trial.config) for trial_id, trial in results.trials.items()}
+    configs = {
+        trial_id: flatten_config(trial.config)
+        for trial_id, trial in results.trials.items()
+    }
     space = results.spec.search.space
     axes = build_axes(dict(list_domains(space)), list(configs.values()))
     distributions = {name: build_distribution(axis) for name, axis in axes.items()}
@@ -136,11 +143,15 @@ def _build_frozen_trials(results: Results) -> Iterator[FrozenTrial]:
             value=None if value is None or state in _WITHOUT_VALUE else float(value),
             params={name: axes[name].find_category(config[name]) for name in present},
             distributions=present,
-            user_attrs={name: value for name, value in attributes.items() if value is not None},
+            user_attrs={
+                name: value for name, value in attributes.items() if value is not None
+            },
             system_attrs={},
             intermediate_values={epoch: float(value) for epoch, value in reported},
             datetime_start=datetime.fromtimestamp(trial.started),
-            datetime_complete=datetime.fromtimestamp(ended) if state.is_finished() else None,
+            datetime_complete=datetime.fromtimestamp(ended)
+            if state.is_finished()
+            else None,
         )
 
 

@@ -26,7 +26,9 @@ class Picture:
     url: str | None = None
 
 
-def parse_pictures(measured: Mapping[str, Any] | None, name: str, other: str) -> list[Picture]:
+def parse_pictures(
+    measured: Mapping[str, Any] | None, name: str, other: str
+) -> list[Picture]:
     """The images of the list `name` in a record, which may be someone else's, without thumbnails.
 
     other: the key of the class that is not the label. Entries of another shape are left out.
@@ -34,7 +36,10 @@ def parse_pictures(measured: Mapping[str, Any] | None, name: str, other: str) ->
     entries = (measured or {}).get(name)
     return [
         Picture(
-            clean_text(e["file"]), clean_text(e["label"]), clean_text(e[other]), e["probability"]
+            clean_text(e["file"]),
+            clean_text(e["label"]),
+            clean_text(e[other]),
+            e["probability"],
         )
         for e in (entries if isinstance(entries, list) else [])
         if isinstance(e, dict)
@@ -43,7 +48,9 @@ def parse_pictures(measured: Mapping[str, Any] | None, name: str, other: str) ->
     ]
 
 
-def add_thumbnails(pictures: list[Picture], most_bytes: int = _MOST_BYTES) -> Iterator[Picture]:
+def add_thumbnails(
+    pictures: list[Picture], most_bytes: int = _MOST_BYTES
+) -> Iterator[Picture]:
     """`pictures`, those with a thumbnail whose files are here, up to `most_bytes` in all."""
     for picture in pictures:
         jpeg = create_thumbnail(picture)

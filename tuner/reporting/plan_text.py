@@ -24,7 +24,10 @@ from tuner.wording import (
 def format_plan(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str:
     """The plan of `tuner.spec.plan.describe_plan` in lines, then the resolved spec as YAML."""
     lines = [f"{spec.name} would run"]
-    lines += [f"  {name:<12} {clean_text(text)}" for name, text in _format_rows(spec, plan, source)]
+    lines += [
+        f"  {name:<12} {clean_text(text)}"
+        for name, text in _format_rows(spec, plan, source)
+    ]
     for note in plan["notes"]:
         lines.append(fill(f"  {'Note':<12} {note}", 80, subsequent_indent=" " * 15))
     for network in plan.get("networks", ()):
@@ -35,7 +38,9 @@ def format_plan(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> s
 def format_start_banner(spec: ExperimentSpec, trials: int | None) -> str:
     """What begins, in a line: Ray and its workers take some seconds to start."""
     amount = "trials" if trials is None else format_amount(trials, "trial")
-    within = f" within {format_duration(spec.time_budget_s)}" if spec.time_budget_s else ""
+    within = (
+        f" within {format_duration(spec.time_budget_s)}" if spec.time_budget_s else ""
+    )
     folder = format_path(spec.folder)
     return f"{spec.name}: {amount}{within}, results in {folder}; starting the workers"
 
@@ -43,13 +48,22 @@ def format_start_banner(spec: ExperimentSpec, trials: int | None) -> str:
 def _format_rows(
     spec: ExperimentSpec, plan: Mapping[str, Any], source: str
 ) -> Iterator[tuple[str, str]]:
-    length = "as long as it reports" if spec.epochs is None else format_amount(spec.epochs, "epoch")
+    length = (
+        "as long as it reports"
+        if spec.epochs is None
+        else format_amount(spec.epochs, "epoch")
+    )
     yield "From", source
     whose = "" if "strategy" in spec.search.model_fields_set else " (the default)"
     yield "Trials", f"{plan['trials']}, {spec.search.strategy} search{whose}"
-    goals = [f"{goal.metric}, the {goal.better} the better" for goal in spec.objective.goals]
+    goals = [
+        f"{goal.metric}, the {goal.better} the better" for goal in spec.objective.goals
+    ]
     yield "Objective", "; ".join(goals)
-    yield "Each trial", length if spec.is_elsewhere else f"{length}, {spec.resources.text}"
+    yield (
+        "Each trial",
+        length if spec.is_elsewhere else f"{length}, {spec.resources.text}",
+    )
     yield "At once", _describe_concurrency(spec, plan)
     for node in plan.get("nodes", ()):
         has = format_devices(node["cpus"], node["gpus"])
@@ -64,9 +78,15 @@ def _format_rows(
             yield "First rung", first_rung
     if plan.get("at_once", spec.max_concurrent) != 1:
         if spec.search.learns:
-            yield "Same seed", "not always the same winner: timing decides what is learned when"
+            yield (
+                "Same seed",
+                "not always the same winner: timing decides what is learned when",
+            )
         elif spec.scheduler and spec.scheduler.rungs():
-            yield "Same seed", "the same configs, but timing decides which trials are stopped"
+            yield (
+                "Same seed",
+                "the same configs, but timing decides which trials are stopped",
+            )
     if takes := plan.get("takes"):
         total = format_duration(takes["total_s"])
         yield "Takes", f"about {total}: an epoch takes {takes['epoch_s']:.2g} s here"
@@ -101,17 +121,25 @@ def _format_network(network: Mapping[str, Any]) -> list[str]:
     rows = [("stage", "kind", "an image's output", " parameters")]
     for stage in network.get("stages", ()):
         output = " x ".join(map(str, stage["output"])) or "-"
-        rows.append((stage["name"], stage["kind"], output, f"{stage['parameters']:,}".rjust(11)))
+        rows.append(
+            (stage["name"], stage["kind"], output, f"{stage['parameters']:,}".rjust(11))
+        )
     settings = format_config(flatten(network.get("settings", {}), "."), 60)
     lines = ["", f"{network['model']} {settings}".rstrip()]
     if "images" in network:
-        lines.append(f"  for images of {network['images']} and {network['classes']} classes")
+        lines.append(
+            f"  for images of {network['images']} and {network['classes']} classes"
+        )
     if len(rows) > 1:
         lines += [f"  {line}" for line in format_rows(rows)]
     parameters = f"  {network['parameters']:,} parameters"
-    if (trainable := network.get("trainable", network["parameters"])) < network["parameters"]:
+    if (trainable := network.get("trainable", network["parameters"])) < network[
+        "parameters"
+    ]:
         parameters += f", {trainable:,} of them train"
-    lines.append(parameters + (f", {network['mib']:.3g} MiB" if "mib" in network else ""))
+    lines.append(
+        parameters + (f", {network['mib']:.3g} MiB" if "mib" in network else "")
+    )
     if unused := network.get("unused"):
         lines.append(f"  no gradient reaches {summarize_names(unused)}")
     return [clean_text(line) for line in lines]
@@ -126,7 +154,10 @@ def _format_data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     yield "Data", data["title"]
     yield "", f"{counts} of {shape} to train, validate and test"
     if "bits" in data:
-        yield "", f"{data['bits']} bits of a channel are scaled to 8 (training.image_bits)"
+        yield (
+            "",
+            f"{data['bits']} bits of a channel are scaled to 8 (training.image_bits)",
+        )
     if isinstance(classes, int):
         yield "Classes", str(classes)
     else:

@@ -25,7 +25,8 @@ from tuner.spec.strategies import SEARCHERS, SearchSettings
 from tuner.trial.learner import Learner, LearnerFactory
 
 _WIDTH = 80
-_OF_ALL = {"strategy", "space", "forbid", "name", "max_t"}  # keys of all strategies or schedulers
+# Keys of all strategies or schedulers
+_OF_ALL = {"strategy", "space", "forbid", "name", "max_t"}
 
 
 def render_reference() -> str:
@@ -43,12 +44,16 @@ def render_reference() -> str:
     text = environment.get_template("spec.md.jinja").render(
         top=_format_entries("", ExperimentSpec, besides=apart),
         trainable=_describe_trainable(),
-        training=_format_entries("training", declaration.settings or Settings, notes=notes),
+        training=_format_entries(
+            "training", declaration.settings or Settings, notes=notes
+        ),
         lists=lists,
         list_of=_format_list,
         search=_format_entries("search", SearchSettings, defaults={"strategy": None}),
         domains=_describe_domains(),
-        scheduler=_format_entries("scheduler", SchedulerSettings, defaults={"name": DEFAULT}),
+        scheduler=_format_entries(
+            "scheduler", SchedulerSettings, defaults={"name": DEFAULT}
+        ),
         settings=_describe_settings,
         strategies=SEARCHERS.load_shipped_settings(),
         schedulers=SCHEDULERS.load_shipped_settings(),
@@ -64,11 +69,16 @@ def find_section(key: str) -> str:
     """
     texts = re.split(r"\n\n(?=##+ )", render_reference())[1:]
     sections = {re.split(":|\n", text.lstrip("# "))[0]: text for text in texts}
-    matches = [text for name, text in sections.items() if f"{name}.".startswith(f"{key}.")]
+    matches = [
+        text for name, text in sections.items() if f"{name}.".startswith(f"{key}.")
+    ]
     if matches:
         return "\n\n".join(matches)
     items = [
-        (re.split("[`(]", item)[1], f"{text.partition(chr(10))[0].lstrip('# ')}\n{item}")
+        (
+            re.split("[`(]", item)[1],
+            f"{text.partition(chr(10))[0].lstrip('# ')}\n{item}",
+        )
         for text in sections.values()
         for item in re.findall(r"^- `.*(?:\n  .*)*", text, flags=re.MULTILINE)
     ]
@@ -78,7 +88,9 @@ def find_section(key: str) -> str:
     names = {*sections, *(name for name, _ in items)}
     names |= {name.rpartition(".")[2] for name in names}
     available = ", ".join(sections)
-    raise UsageError(f"no key {key!r}{suggest_similar(key, names)}; sections: {available}")
+    raise UsageError(
+        f"no key {key!r}{suggest_similar(key, names)}; sections: {available}"
+    )
 
 
 def _describe_settings(prefix: str, model: type[Settings]) -> str:
@@ -109,11 +121,15 @@ def _format_entries(
                 field["default"] = defaults[name]
             if name in notes:
                 field.pop("default", None)
-            lines.append(_format_entry(key, field, required=required, of=notes.get(name, "")))
+            lines.append(
+                _format_entry(key, field, required=required, of=notes.get(name, ""))
+            )
     return "\n".join(lines)
 
 
-def _format_entry(key: str, schema: Mapping[str, Any], *, required: bool, of: str) -> str:
+def _format_entry(
+    key: str, schema: Mapping[str, Any], *, required: bool, of: str
+) -> str:
     """A line of a list: the key, what it may be, its default, what it means."""
     default = ""
     if "default" in schema:
@@ -183,7 +199,9 @@ def _describe_trainable() -> str:
         "state_dict(self)": Learner.state_dict,
         "load_state_dict(self, state)": Learner.load_state_dict,
     }
-    docs = {name: " ".join((inspect.getdoc(f) or "").split()) for name, f in methods.items()}
+    docs = {
+        name: " ".join((inspect.getdoc(f) or "").split()) for name, f in methods.items()
+    }
     optional = (inspect.getdoc(Learner) or "").split("\n\n")[1:]
     return "\n\n".join(
         [_format_list(docs), *(_wrap_text(" ".join(text.split())) for text in optional)]
@@ -191,10 +209,16 @@ def _describe_trainable() -> str:
 
 
 def _format_list(texts: Mapping[str, str]) -> str:
-    return "\n".join(_wrap_text(f"- `{name}`: {text}", indent="  ") for name, text in texts.items())
+    return "\n".join(
+        _wrap_text(f"- `{name}`: {text}", indent="  ") for name, text in texts.items()
+    )
 
 
 def _wrap_text(text: str, *, indent: str = "") -> str:
     return fill(
-        text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        text,
+        _WIDTH,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )

@@ -21,14 +21,22 @@ if TYPE_CHECKING:
     from tuner.experiment.results.refinement import Refinement
 
 
-def format_refinement(refinement: Refinement, path: Path, before: Mapping[str, Any]) -> str:
+def format_refinement(
+    refinement: Refinement, path: Path, before: Mapping[str, Any]
+) -> str:
     """Each domain beside what it was `before`; the path and the command last."""
     rows = []
     for name, value in format_space(refinement.spec.search.space).items():
-        was = "" if value == before.get(name) else f"  (was {shorten(str(before[name]), 100)})"
+        was = (
+            ""
+            if value == before.get(name)
+            else f"  (was {shorten(str(before[name]), 100)})"
+        )
         rows.append((f"  {clean_text(name)}", shorten(str(value), 100) + was))
     command = f"Run it with: {_format_run_command(refinement.spec, path)}"
-    return "\n".join([refinement.note, *format_rows(rows), f"Written to {path}", command])
+    return "\n".join(
+        [refinement.note, *format_rows(rows), f"Written to {path}", command]
+    )
 
 
 def describe_refinement(refinement: Refinement, path: Path) -> dict[str, Any]:

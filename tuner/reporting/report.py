@@ -10,8 +10,16 @@ from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment.files import JOURNAL, compute_sha256
-from tuner.experiment.results.accuracy import Accuracy, build_test_accuracy, describe_test
-from tuner.experiment.results.confirmation import describe_best, find_confirmation, find_refit
+from tuner.experiment.results.accuracy import (
+    Accuracy,
+    build_test_accuracy,
+    describe_test,
+)
+from tuner.experiment.results.confirmation import (
+    describe_best,
+    find_confirmation,
+    find_refit,
+)
 from tuner.experiment.results.listing import count_planned_trials
 from tuner.experiment.results.measured_tests import read_best_test
 from tuner.experiment.results.results import Results
@@ -61,7 +69,10 @@ class Report:
     @property
     def accuracies(self) -> list[Accuracy]:
         """The known accuracies of the best trial, on the validation and the test split."""
-        accuracies = (compute_best_accuracy(self.results), build_test_accuracy(self.test))
+        accuracies = (
+            compute_best_accuracy(self.results),
+            build_test_accuracy(self.test),
+        )
         return [accuracy for accuracy in accuracies if accuracy]
 
     @property
@@ -116,10 +127,11 @@ class Report:
             searched = self.describe_searched(self.best[0])
             note = f"trial {best['trial_id']}, epoch {searched['epoch']}"
             if confirmed := best.get("confirmed"):
-                note += (
-                    f"; confirmed mean {format_confirmed_mean(best)} of {confirmed['seeds']} seeds"
-                )
-            note += "".join(f"; {a.note}" for a in accuracies if a.metric == results.metric)
+                mean = format_confirmed_mean(best)
+                note += f"; confirmed mean {mean} of {confirmed['seeds']} seeds"
+            note += "".join(
+                f"; {a.note}" for a in accuracies if a.metric == results.metric
+            )
             value = format_number(searched["metrics"][results.metric])
             yield f"best {clean_text(results.metric)}", value, note
         else:
@@ -139,14 +151,30 @@ class Report:
         total = results.history.count_trials(count_planned_trials(results)) or 0
         begun = len(results.trials)
         trials = f"{begun} of {total}" if total > begun else str(begun)
-        yield "trials", trials, ", ".join(list_counts(results.counts)) or "none has started"
+        yield (
+            "trials",
+            trials,
+            ", ".join(list_counts(results.counts)) or "none has started",
+        )
         resumed = results.history.resumed
-        again = f", resumed {'once' if resumed == 1 else f'{resumed} times'}" if resumed else ""
-        yield "time", format_duration(results.history.duration_s), f"of searching{again}"
+        again = (
+            f", resumed {'once' if resumed == 1 else f'{resumed} times'}"
+            if resumed
+            else ""
+        )
+        yield (
+            "time",
+            format_duration(results.history.duration_s),
+            f"of searching{again}",
+        )
         if expected := results.expected_gain:
             gain = expected["per_hour"]
             note = f"of another hour; the search ends below {format_number(expected['utility'])}"
-            yield "expected gain", "not known yet" if gain is None else f"{gain:.2g}", note
+            yield (
+                "expected gain",
+                "not known yet" if gain is None else f"{gain:.2g}",
+                note,
+            )
         stopped = format_amount(len(self.data.stopped), "trial")
         yield "epochs trained", str(self.trained_epochs), f"{stopped} stopped early"
 
@@ -179,9 +207,15 @@ class Report:
 def format_confirmed_mean(best: Mapping[str, Any]) -> str:
     """The mean over the seeds of a confirmed one of `Report.best`, or ""."""
     confirmed = best.get("confirmed")
-    return format_mean(confirmed["mean"], confirmed["standard_error"]) if confirmed else ""
+    return (
+        format_mean(confirmed["mean"], confirmed["standard_error"]) if confirmed else ""
+    )
 
 
 def format_utc(seconds: float | None) -> str | None:
     """Seconds since the epoch as a date and time in UTC, in ISO 8601."""
-    return None if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return (
+        None
+        if seconds is None
+        else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    )

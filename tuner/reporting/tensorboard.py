@@ -66,7 +66,8 @@ from tensorboardX.record_writer import RecordWriter, register_writer_factory  # 
 _log = logging.getLogger(__name__)
 PREFIX = "events.out.tfevents."
 HPARAMS = f"{PREFIX}0000000000.hparams"  # read before all others
-_NO_DATA = {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{}]}}  # of a value that has only metadata
+# Of a value that has only metadata
+_NO_DATA = {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{}]}}
 # In TensorBoard's Status unknown is 0, success 1, failure 2, running 3
 _SESSION = {
     events.RUNNING: 3,
@@ -76,10 +77,18 @@ _SESSION = {
     events.INTERRUPTED: 0,
 }
 _OF_THE_SYSTEM = frozenset(
-    (*MEASURED, "data_s", "images_per_s", "latency_ms", "micro_batch_size", "parameters")
+    (
+        *MEASURED,
+        "data_s",
+        "images_per_s",
+        "latency_ms",
+        "micro_batch_size",
+        "parameters",
+    )
 )
 _VERSION = "brain.Event:2"
-_APPENDING = "tuner-append"  # for paths that a RecordWriter appends to, where it would truncate
+# For paths that a RecordWriter appends to, where it would truncate
+_APPENDING = "tuner-append"
 _LARGEST_WRITE = 1 << 20
 _NOT_IN_A_TAG = re.compile(r"[^-/\w.]")
 
@@ -119,10 +128,17 @@ class TensorBoardWriter:
 
     def _show(self, trial: TrialRecord) -> None:
         """Write the current row of a trial in the HPARAMS tab."""
-        config = {"seed": self._seed if trial.seed is None else trial.seed, **trial.config}
-        started = HParamsPluginData(session_start_info={"start_time_secs": trial.started})
+        config = {
+            "seed": self._seed if trial.seed is None else trial.seed,
+            **trial.config,
+        }
+        started = HParamsPluginData(
+            session_start_info={"start_time_secs": trial.started}
+        )
         for name, value in build_hparams_row(config, trial.status, self._texts).items():
-            field = {bool: "bool_value", str: "string_value"}.get(type(value), "number_value")
+            field = {bool: "bool_value", str: "string_value"}.get(
+                type(value), "number_value"
+            )
             setattr(started.session_start_info.hparams[name], field, value)
         end = {"status": _SESSION[trial.status], "end_time_secs": trial.ended or 0}
         ended = HParamsPluginData(session_end_info=end)
@@ -130,9 +146,12 @@ class TensorBoardWriter:
         for name, content in {"start": started, "end": ended}.items():
             data = {"plugin_name": "hparams", "content": content.SerializeToString()}
             tag = f"_hparams_/session_{name}_info"
-            row.summary.value.add(tag=tag, tensor=_NO_DATA, metadata={"plugin_data": data})
+            row.summary.value.add(
+                tag=tag, tensor=_NO_DATA, metadata={"plugin_data": data}
+            )
         file = self._create_run_folder(trial.trial_id) / HPARAMS
-        partial = file.with_name("tensorboard.partial")  # no name that TensorBoard would read
+        # No name that TensorBoard would read
+        partial = file.with_name("tensorboard.partial")
         partial.unlink(missing_ok=True)  # never followed, should it be a link
         append(partial, [Event(wall_time=trial.started, file_version=_VERSION), row])
         partial.replace(file)  # a reader sees the old content or the new
@@ -141,11 +160,17 @@ class TensorBoardWriter:
         trial_id = event["trial_id"]
         epoch = event["epoch"]
         metrics = event["metrics"]
-        scalars = {build_tag(name, self._metric): value for name, value in metrics.items()}
+        scalars = {
+            build_tag(name, self._metric): value for name, value in metrics.items()
+        }
         best = self._history.trials[trial_id].best
         if self._metric in metrics and best is not None:
             scalars[_clean(f"best/{self._metric}")] = best.value
-        begin = [] if trial_id in self._files else self._begin(trial_id, epoch, event["time"])
+        begin = (
+            []
+            if trial_id in self._files
+            else self._begin(trial_id, epoch, event["time"])
+        )
         # A float beyond 32 bits becomes infinite, as in every event file
         values = [{"tag": tag, "simple_value": value} for tag, value in scalars.items()]
         report = Event(wall_time=event["time"], step=epoch, summary={"value": values})
@@ -157,10 +182,14 @@ class TensorBoardWriter:
         files = {path.name for path in run.iterdir() if path.name.startswith(PREFIX)}
         # Readers take a run's files in order of their names
         file = run / f"{PREFIX}{int(time):010}.{socket.gethostname()}"
-        records = [] if file.exists() else [Event(wall_time=time, file_version=_VERSION)]
+        records = (
+            [] if file.exists() else [Event(wall_time=time, file_version=_VERSION)]
+        )
         if files - {HPARAMS}:
             # Removes points from this step on: an earlier run may have got further than its journal
-            records.append(Event(wall_time=time, step=epoch, session_log={"status": "START"}))
+            records.append(
+                Event(wall_time=time, step=epoch, session_log={"status": "START"})
+            )
         self._files[trial_id] = file
         return records
 
@@ -205,9 +234,17 @@ def find_text_columns(space: Space) -> frozenset[str]:
     for position, value in walk(space):
         for option in value.values if isinstance(value, Choice) else ():
             if not isinstance(option, Mapping):  # a branch has columns of its own
-                kind = bool if isinstance(option, bool) else float if is_number(option) else str
+                kind = (
+                    bool
+                    if isinstance(option, bool)
+                    else float
+                    if is_number(option)
+                    else str
+                )
                 types.setdefault(position.path, set()).add(kind)
-    return frozenset(name for name, kinds in types.items() if len(kinds) > 1 or str in kinds)
+    return frozenset(
+        name for name, kinds in types.items() if len(kinds) > 1 or str in kinds
+    )
 
 
 def build_hparams_row(

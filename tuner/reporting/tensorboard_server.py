@@ -44,9 +44,13 @@ def serve(
     with _collect_runs(experiments, find, every_s) as runs, suppress(KeyboardInterrupt):
         names = [experiment.name for experiment in experiments][:_MOST_NAMED]
         title = join_names(names) if names else "tuner"
-        plugins = [plugin for plugin in default.get_plugins() if plugin is not ProjectorPlugin]
+        plugins = [
+            plugin for plugin in default.get_plugins() if plugin is not ProjectorPlugin
+        ]
         tensorboard = program.TensorBoard(plugins=plugins)
-        tensorboard.configure(logdir=str(runs), host="127.0.0.1", port=port, window_title=title)
+        tensorboard.configure(
+            logdir=str(runs), host="127.0.0.1", port=port, window_title=title
+        )
         return 2 if main(tensorboard) else 0
     return 0
 
@@ -73,7 +77,9 @@ def _collect_runs(
         synced.enter_context(experiment.sync_event_files())
         names = chain([path.name], (f"{path.name}-{n}" for n in count(2)))
         links = (Path(folder, name) for name in names)
-        next(link for link in links if not link.is_symlink()).symlink_to(find_logdir(path))
+        next(link for link in links if not link.is_symlink()).symlink_to(
+            find_logdir(path)
+        )
 
     def follow(over: Event) -> None:
         """Add what `find` returns until the end; log what cannot be shown."""
@@ -84,7 +90,10 @@ def _collect_runs(
             except UsageError as error:
                 _log.warning("%s", error)
 
-    with TemporaryDirectory(prefix="tuner-tensorboard-") as folder, ExitStack() as synced:
+    with (
+        TemporaryDirectory(prefix="tuner-tensorboard-") as folder,
+        ExitStack() as synced,
+    ):
         for experiment in experiments:
             add(experiment)
         with run_in_thread(follow):
@@ -101,7 +110,9 @@ def _check_runs(runs: Path) -> None:
                 f"{path} is a symbolic link, which TensorBoard would follow: remove it"
             )
         if is_read and path.exists() and not (path.is_file() or path.is_dir()):
-            raise UsageError(f"{path} is no plain file, and TensorBoard would read it: remove it")
+            raise UsageError(
+                f"{path} is no plain file, and TensorBoard would read it: remove it"
+            )
 
     check(runs)
     for root, folders, names in os.walk(runs):

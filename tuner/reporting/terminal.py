@@ -100,7 +100,9 @@ class Progress(logging.Handler):
         is_over = event["event"] == events.EXPERIMENT_ENDED
         is_due = is_over or now - self._best_printed_at >= _BEST_EVERY_S
         if best and best != self._printed_best and is_due:
-            self._show(f"new {status.format_best(best)}: {status.format_config(best, _WIDTH)}")
+            self._show(
+                f"new {status.format_best(best)}: {status.format_config(best, _WIDTH)}"
+            )
             self._best_printed_at = now
             self._printed_best = best
         if is_over or now - self._printed_at >= _LINE_EVERY_S:
@@ -120,7 +122,9 @@ class Progress(logging.Handler):
             self._live.console.print(Text(clean_text(text), style))
 
 
-def _start_live_view(stream: IO[str], status: Status, clock: Callable[[], float]) -> Live | None:
+def _start_live_view(
+    stream: IO[str], status: Status, clock: Callable[[], float]
+) -> Live | None:
     """The view in a terminal, started; None elsewhere."""
     if not stream.isatty() or (console := create_console(stream)).is_dumb_terminal:
         return None
@@ -128,7 +132,9 @@ def _start_live_view(stream: IO[str], status: Status, clock: Callable[[], float]
 
     live = Live(
         console=console,
-        get_renderable=lambda: build_live_view(status, now=clock(), width=console.width),
+        get_renderable=lambda: build_live_view(
+            status, now=clock(), width=console.width
+        ),
         refresh_per_second=4,
         redirect_stdout=False,  # stdout is for data and may go elsewhere
     )
@@ -137,7 +143,10 @@ def _start_live_view(stream: IO[str], status: Status, clock: Callable[[], float]
 
 
 def follow_search(
-    results: Results, *, stream: IO[str] | None = None, sleep: Callable[[float], None] = time.sleep
+    results: Results,
+    *,
+    stream: IO[str] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Show the progress of a search on `stream` (default stderr) until its driver ends."""
     history = History(results.objective, images=results.document.get(VALIDATION))
@@ -148,7 +157,8 @@ def follow_search(
     try:
         is_driven = True
         while is_driven:
-            is_driven = results.files.is_driven  # read once more after the driver has ended
+            # Read once more after the driver has ended
+            is_driven = results.files.is_driven
             if is_driven:
                 sleep(_LOOK_EVERY_S)
                 results.files.refresh()

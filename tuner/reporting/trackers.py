@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from tuner.errors import UsageError, describe_error, translate_error
-from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
+from tuner.experiment.events import (
+    FAILED,
+    INTERRUPTED,
+    RESULT,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    Event,
+)
 from tuner.experiment.history import History
 from tuner.plugins import TRACKERS
 from tuner.spec.experiment import ExperimentSpec
@@ -94,7 +101,9 @@ class Tracker:
             call()
         except Exception as error:  # libraries raise many kinds
             if not self._failed:
-                _log.warning("no longer logged to %s: %s", self._name, describe_error(error))
+                _log.warning(
+                    "no longer logged to %s: %s", self._name, describe_error(error)
+                )
             self._failed = True
 
 
@@ -104,7 +113,9 @@ class Wandb:
     def __init__(self, spec: ExperimentSpec) -> None:
         import wandb
 
-        names = (os.environ.get(name) for name in ("WANDB_PROJECT_NAME", "WANDB_PROJECT"))
+        names = (
+            os.environ.get(name) for name in ("WANDB_PROJECT_NAME", "WANDB_PROJECT")
+        )
         self._runs: dict[str, wandb.Run] = {}
         self._init = partial(
             wandb.init,
@@ -149,16 +160,22 @@ class Mlflow:
 
         self._client = client = MlflowClient(tracking_uri=uri)
         known = client.get_experiment_by_name(spec.name)
-        self._experiment_id = known.experiment_id if known else client.create_experiment(spec.name)
+        self._experiment_id = (
+            known.experiment_id if known else client.create_experiment(spec.name)
+        )
         self._runs: dict[str, str] = {}  # MLflow's ids by ours
 
     def start(self, run_id: str, name: str, config: Mapping[str, Any]) -> None:
         client = self._client
-        if runs := client.search_runs([self._experiment_id], f"tags.tuner_run = '{run_id}'"):
+        if runs := client.search_runs(
+            [self._experiment_id], f"tags.tuner_run = '{run_id}'"
+        ):
             self._runs[run_id] = runs[0].info.run_id
             client.update_run(self._runs[run_id], status="RUNNING")
             return
-        run = client.create_run(self._experiment_id, tags={"tuner_run": run_id}, run_name=name)
+        run = client.create_run(
+            self._experiment_id, tags={"tuner_run": run_id}, run_name=name
+        )
         self._runs[run_id] = run.info.run_id
         for key, value in flatten(config, "/").items():
             client.log_param(run.info.run_id, key, value)
@@ -167,7 +184,9 @@ class Mlflow:
         from mlflow.entities import Metric
 
         moment_ms = round(event["time"] * 1000)
-        metrics = [Metric(k, v, moment_ms, event["epoch"]) for k, v in event["metrics"].items()]
+        metrics = [
+            Metric(k, v, moment_ms, event["epoch"]) for k, v in event["metrics"].items()
+        ]
         self._client.log_batch(self._runs[run_id], metrics)
 
     def end(self, run_id: str, status: str) -> None:

@@ -26,7 +26,9 @@ _PLOT_HEIGHT = 12
 
 
 def format_front(results: Results) -> str:
-    goals = ", ".join(f"{goal.better} {goal.metric}" for goal in results.objective.goals)
+    goals = ", ".join(
+        f"{goal.better} {goal.metric}" for goal in results.objective.goals
+    )
     count = format_amount(len(results.front), "trial")
     rows = [build_trial_row(results, trial) for trial in results.front]
     head = f"Front of {count}, which no trial beats in every objective: {clean_text(goals)}"
@@ -59,8 +61,14 @@ def format_trial_cells(
     """A row of `build_trial_rows` in words: id, status, metrics, epochs, time, hyperparameters."""
     config = flatten(row["config"], ".")
     status = row["error"] or row["status"] + _explain_uncounted(row)
-    values = ("" if row["epoch"] is None else _format_value(row.get(goal)) for goal in goals)
-    spent = (_format_value(row["epoch"]), str(row["epochs"]), format_duration(row["time"]))
+    values = (
+        "" if row["epoch"] is None else _format_value(row.get(goal)) for goal in goals
+    )
+    spent = (
+        _format_value(row["epoch"]),
+        str(row["epochs"]),
+        format_duration(row["time"]),
+    )
     return (
         row["trial_id"],
         status,
@@ -80,11 +88,13 @@ def format_trial(results: Results, trial: TrialRecord) -> str:
     """One trial: how it ended, its config, and its curve of the objective."""
     error = f", {trial.error.kind}: {trial.error.message}" if trial.error else ""
     config = format_rows(
-        [(f"  {clean_text(k)}", _format_value(v)) for k, v in flatten(trial.config, ".").items()]
+        [
+            (f"  {clean_text(k)}", _format_value(v))
+            for k, v in flatten(trial.config, ".").items()
+        ]
     )
-    head = (
-        f"trial {trial.trial_id}: {trial.status} after {format_duration(trial.duration_s)}{error}"
-    )
+    duration = format_duration(trial.duration_s)
+    head = f"trial {trial.trial_id}: {trial.status} after {duration}{error}"
     if answer := results.history.steered.find_answer(trial.ended_by):
         head += f", as asked by {clean_text(answer.by) or 'a control'}"
     return "\n".join([shorten(head, 200), *config, "", *plot(trial, results.metric)])
@@ -116,7 +126,11 @@ def plot(trial: TrialRecord, metric: str) -> Iterator[str]:
     yield clean_text(metric)
     for label, line in zip(labels, grid, strict=True):
         yield f"{label:>{margin}} |{''.join(line)}".rstrip()
-    axis = f"{first}{last:>{max(width - len(str(first)), 1)}}" if last > first else str(first)
+    axis = (
+        f"{first}{last:>{max(width - len(str(first)), 1)}}"
+        if last > first
+        else str(first)
+    )
     yield f"{'':>{margin}}  {axis}  epoch"
 
 

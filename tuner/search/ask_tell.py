@@ -74,13 +74,16 @@ class AskTell:
     ) -> None:
         self._more = Extension(add_samples, time_budget_s)
         self._is_new = isinstance(experiment, ExperimentSpec | Plan)
-        self._extended: dict[str, Any] | None = None  # the experiment.json of what is resumed
+        # The experiment.json of what is resumed
+        self._extended: dict[str, Any] | None = None
         if isinstance(experiment, Plan):
             self._plan = experiment
         elif isinstance(experiment, ExperimentSpec):
             self._plan = _prepare_elsewhere(experiment)
         else:
-            self._plan, self._extended = _prepare_resume(ExperimentFolder(experiment), self._more)
+            self._plan, self._extended = _prepare_resume(
+                ExperimentFolder(experiment), self._more
+            )
         self.is_over = self._is_closed = False
         self._clock = clock
         self._lock = threading.RLock()
@@ -113,7 +116,8 @@ class AskTell:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._is_closed = not self.is_over  # before the lock: who waits for it records nothing
+        # Before the lock: who waits for it records nothing
+        self._is_closed = not self.is_over
         self._watched.close()  # without the lock, for which its thread may wait
         with self._lock:
             if not self.is_over:
@@ -132,7 +136,9 @@ class AskTell:
         client: a name that gets its running trial again. Raises ExperimentError if the searcher
         fails.
         """
-        if client is not None and not (client.isprintable() and 0 < len(client) <= LONGEST_CLIENT):
+        if client is not None and not (
+            client.isprintable() and 0 < len(client) <= LONGEST_CLIENT
+        ):
             rule = f"must be 1 to {LONGEST_CLIENT} printable characters"
             raise errors.UsageError(str(errors.Fault("client", rule, client)))
         trial: TrialRecord | None = None
@@ -141,7 +147,9 @@ class AskTell:
             errors.translate_error(errors.ExperimentError, "the searcher failed"),
         ):
             if not self.is_over:
-                trial = self._trials.find_client_trial(client) or self._trials.start_next(client)
+                trial = self._trials.find_client_trial(
+                    client
+                ) or self._trials.start_next(client)
         self._wait_for_journal()
         if trial is None:
             return None
@@ -159,9 +167,13 @@ class AskTell:
             fault = errors.Fault("epoch", "must be a whole number from 1 on", epoch)
             raise errors.UsageError(str(fault))
         objective = self.spec.objective
-        recorded, _, failure = check_report(metrics, objective.metric, objective.required)
+        recorded, _, failure = check_report(
+            metrics, objective.metric, objective.required
+        )
         if failure and failure.kind == "bad_report":
-            raise errors.UsageError(f"epoch {epoch} of trial {trial_id} {failure.message}")
+            raise errors.UsageError(
+                f"epoch {epoch} of trial {trial_id} {failure.message}"
+            )
         with self._lock:
             with self._lock_and_settle():
                 if self._is_running(trial_id) and failure:
@@ -198,7 +210,8 @@ class AskTell:
         with self._lock_and_settle():
             if self._is_running(trial_id):
                 self._complete(
-                    trial_id, None if failure is None else Failure(kind, clip_message(failure))
+                    trial_id,
+                    None if failure is None else Failure(kind, clip_message(failure)),
                 )
         self._wait_for_journal()
 
@@ -257,7 +270,9 @@ class AskTell:
         """End a running trial; one without a report has failed."""
         if failure is None and not self.trial(trial_id).results:
             failure = Failure("bad_report", "completed without a report")
-        self._trials.end(trial_id, events.FAILED if failure else events.COMPLETED, failure)
+        self._trials.end(
+            trial_id, events.FAILED if failure else events.COMPLETED, failure
+        )
 
     def _is_running(self, trial_id: str) -> bool:
         """Whether the trial runs; notes that its client has called. Raises as `trial` does."""
@@ -275,7 +290,9 @@ class AskTell:
 
     @property
     def _opened(self) -> Driver:
-        assert self._driver is not None, "AskTell is a context: with AskTell(...) as search"
+        assert self._driver is not None, (
+            "AskTell is a context: with AskTell(...) as search"
+        )
         return self._driver
 
     def _open(self, held: ExitStack) -> None:
@@ -283,14 +300,18 @@ class AskTell:
         spec = self._plan.spec
         folder = ExperimentFolder(spec.folder)
         driver = held.enter_context(Driver.open(self._plan, folder, clock=self._clock))
-        is_done = not self._is_new and load_if_finished(folder.path, self._more) is not None
+        is_done = (
+            not self._is_new and load_if_finished(folder.path, self._more) is not None
+        )
         driver.restore()
         history = driver.history
         driver.spent_s = history.duration_s
         had_to_stop = history.status == events.COMPLETED or driver.retry_failed
         driver.observers = [TensorBoardWriter(spec, history)]
         if not is_done:
-            held.enter_context(driver.sync.keep_synced(driver.journal, driver.stop.fail))
+            held.enter_context(
+                driver.sync.keep_synced(driver.journal, driver.stop.fail)
+            )
             for name in spec.log:
                 tracker = Tracker(name, spec, history)
                 held.callback(tracker.close)
@@ -331,7 +352,9 @@ def _prepare_resume(
     document = read_current_document(folder)
     extended = more.apply(document, folder)
     moved = {"name": folder.name, "storage": folder.storage}
-    plan = prepare({**extended["spec"], **moved}, source=folder.locate(EXPERIMENT), recorded=True)
+    plan = prepare(
+        {**extended["spec"], **moved}, source=folder.locate(EXPERIMENT), recorded=True
+    )
     written = {**extended, "spec": plan.spec.model_dump(mode="json")}
     return plan, written if extended != document else None
 
@@ -413,7 +436,10 @@ class _Trials:
         driver = self._driver
         if not driver.steering.should_end(trial_id):
             return False
-        status, control = driver.steering.pop_requested_end(trial_id) or (events.STOPPED, "")
+        status, control = driver.steering.pop_requested_end(trial_id) or (
+            events.STOPPED,
+            "",
+        )
         self.end(trial_id, status, control=control)
         if status == events.INTERRUPTED:
             self._waiting.add(trial_id)

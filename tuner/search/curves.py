@@ -22,9 +22,12 @@ from tuner.spec.space.encoding import Array
 _FACTOR = 1.7  # from one milestone to the next
 _PRIOR = 4.0  # trials that the variance of the previous step counts for
 _VARIANCE = 0.25  # expected of a step, for curves of unit variance
-_WEIGHTS = (0.1, 0.25, 0.25)  # expected size of a step's weights, for curves of unit variance
-_WIDEST = 10.0  # first quartiles in the scale's unit, at most: divergent trials do not matter
-_TOO_SURE = (1.5, 30.0)  # by how much chains are expected to be, and trials that this counts for
+# Expected size of a step's weights, for curves of unit variance
+_WEIGHTS = (0.1, 0.25, 0.25)
+# First quartiles in the scale's unit, at most: divergent trials do not matter
+_WIDEST = 10.0
+# By how much chains are expected to be, and trials that this counts for
+_TOO_SURE = (1.5, 30.0)
 _CAPPED = 4.0  # deviations that a single error counts for at most
 _LARGEST = 1e100  # loss: beyond it differences are not finite
 _LEAST = 1e-12
@@ -33,10 +36,16 @@ _LEAST = 1e-12
 def list_milestones(max_t: int) -> tuple[int, ...]:
     """The epochs at which curves are read: 1, `max_t`, and some between."""
     steps = math.ceil(math.log(max_t) / math.log(_FACTOR))
-    return tuple(sorted({round(max_t ** (k / max(steps, 1))) for k in range(steps + 1)} | {max_t}))
+    return tuple(
+        sorted(
+            {round(max_t ** (k / max(steps, 1))) for k in range(steps + 1)} | {max_t}
+        )
+    )
 
 
-def interpolate_curves(curves: Sequence[Mapping[int, float]], epochs: Sequence[int]) -> Array:
+def interpolate_curves(
+    curves: Sequence[Mapping[int, float]], epochs: Sequence[int]
+) -> Array:
     """The losses of N non-empty curves at K milestones; NaN after a curve's end.
 
     Missing values are interpolated over log(epoch); an end counts at the nearest milestone.
@@ -68,7 +77,8 @@ class Scale:
         above = above - least
         low, high = np.quantile(above, [0.25, 0.75])
         units = (float(min(high, _WIDEST * low)), float(above.mean()), 1.0)
-        unit = next(unit for unit in units if unit > 1 / _LARGEST)  # dividing by it is finite
+        # Dividing by it is finite
+        unit = next(unit for unit in units if unit > 1 / _LARGEST)
         log = np.log1p(above / unit)
         return cls(least, unit, float(log.mean()), float(log.std()) or 1.0)
 
@@ -78,7 +88,9 @@ class Scale:
 
     def unscale_losses(self, scaled: Array) -> Array:
         """The losses that have these values."""
-        log = np.clip(self.centre + self.spread * scaled, -math.log(_LARGEST), math.log(_LARGEST))
+        log = np.clip(
+            self.centre + self.spread * scaled, -math.log(_LARGEST), math.log(_LARGEST)
+        )
         return np.asarray(self.least + self.unit * np.expm1(log))
 
 
@@ -103,16 +115,21 @@ class CurveModel:
                 sd_N[rows] *= self._widening_K[-1 - k]
         return mean_N, sd_N
 
-    def _predict_steps(self, start: int, rows: NDArray[np.bool_]) -> Iterator[tuple[Array, Array]]:
+    def _predict_steps(
+        self, start: int, rows: NDArray[np.bool_]
+    ) -> Iterator[tuple[Array, Array]]:
         """The mean and the deviation at each milestone after `start`, of the trials of `rows`."""
         mean_N = self._y_NK[rows, start]
         change_N = mean_N - self._y_NK[rows, start - 1] if start else None
-        covariance_N = np.zeros((len(mean_N), 2, 2))  # of the value and of its latest change
+        # Of the value and of its latest change
+        covariance_N = np.zeros((len(mean_N), 2, 2))
         for k, step in enumerate(self._steps[start:], start):
             x_NC = _build_inputs(mean_N, change_N if k else None)
             change_N = x_NC @ step.weights_C
             mean_N = mean_N + change_N
-            unsure_N = step.variance + np.einsum("nc,cd,nd->n", x_NC, step.covariance_CC, x_NC)
+            unsure_N = step.variance + np.einsum(
+                "nc,cd,nd->n", x_NC, step.covariance_CC, x_NC
+            )
             slopes = step.weights_C[1:] if k else [step.weights_C[1], 0.0]
             f = np.array([1.0, 0.0]) * [[1.0], [0.0]] + slopes
             covariance_N = f @ covariance_N @ f.T + unsure_N[:, None, None]
@@ -132,7 +149,8 @@ class CurveModel:
                 seen_K[ahead] += len(error_N)
         squared_K = np.full(count, _TOO_SURE[0] ** 2)
         for ahead in range(1, count):  # little is known of many steps: much as of fewer
-            trials = seen_K[ahead] / (count - ahead)  # each is seen from several milestones
+            # Each is seen from several milestones
+            trials = seen_K[ahead] / (count - ahead)
             mean = squares_K[ahead] / max(seen_K[ahead], 1.0)
             expected = _TOO_SURE[1] * squared_K[ahead - 1]
             squared_K[ahead] = (expected + trials * mean) / (_TOO_SURE[1] + trials)
@@ -158,7 +176,9 @@ def _fit_steps(y_NK: Array) -> list[_Step]:
     for (x_NC, change_N), square in zip(data, squares, strict=True):
         variance = (_PRIOR * variance + square) / (_PRIOR + len(change_N)) + _LEAST
         precision_C = np.array(_WEIGHTS[: x_NC.shape[1]]) ** -2.0
-        covariance_CC = np.asarray(np.linalg.inv(x_NC.T @ x_NC / variance + np.diag(precision_C)))
+        covariance_CC = np.asarray(
+            np.linalg.inv(x_NC.T @ x_NC / variance + np.diag(precision_C))
+        )
         weights_C = np.asarray(covariance_CC @ (x_NC.T @ change_N) / variance)
         steps.append(_Step(weights_C, covariance_CC, variance))
     return steps

@@ -80,20 +80,28 @@ class Driver:
         images = folder.read_document().get(VALIDATION)
         self.history = History(spec.objective, metrics=kept, images=images)
         self.stop = StopRequest(
-            spec.time_budget_s, reserved_s=lambda: estimate_refit_s(self.spec, self.history)
+            spec.time_budget_s,
+            reserved_s=lambda: estimate_refit_s(self.spec, self.history),
         )
         self.error: ExperimentError | None = None
         self.observers: list[Callable[[events.Event], object]] = []
         self.on_change: Callable[[], object] = lambda: None
         self.spent_s = 0.0  # of the time budget, by earlier drivers
-        self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
+        self._early_end = EarlyEnd(
+            spec.stop, spec.objective, self.history, spec.search.space
+        )
         self.plan = replace(plan, warm_start=load_warm_start(spec))
         self.skipped = self.plan.skipped
 
     @classmethod
     @contextmanager
     def open(
-        cls, plan: Plan, folder: ExperimentFolder, *, clock: Clock | None = None, **how: Any
+        cls,
+        plan: Plan,
+        folder: ExperimentFolder,
+        *,
+        clock: Clock | None = None,
+        **how: Any,
     ) -> Iterator[Driver]:
         """The only driver of an experiment. Raises as `open_storage` and `Journal.open`."""
         with (
@@ -115,11 +123,19 @@ class Driver:
         self.scheduler = build_scheduler(spec)
         journaled = self.journal.read_earlier()
         metric = spec.objective.metric
-        earlier = replay_events(journaled, self.history, self.scheduler, metric, self.lengths)
+        earlier = replay_events(
+            journaled, self.history, self.scheduler, metric, self.lengths
+        )
         self.searcher = build_searcher(spec, earlier, self.plan.warm_start)
         # A resume of a search without a usable trial runs the failed ones again
-        self.retry_failed |= self.history.status == events.FAILED and self.history.best is None
-        if self._has_grown and spec.search.skips and spec.search.trials(None) is not None:
+        self.retry_failed |= (
+            self.history.status == events.FAILED and self.history.best is None
+        )
+        if (
+            self._has_grown
+            and spec.search.skips
+            and spec.search.trials(None) is not None
+        ):
             self._skip_begun()
 
     def record_search_start(self, *, resumed: bool) -> None:
@@ -127,7 +143,8 @@ class Driver:
 
     def iterate_unfinished(self, *, runs_on: bool = False) -> Iterator[TrialRecord]:
         """Trials to continue, in order; journals ends. runs_on: past their last epoch."""
-        if self.retry_failed:  # journaled, in case this driver is killed before they go on
+        if self.retry_failed:
+            # Journaled, in case this driver is killed before they go on
             self.interrupt(events.FAILED)
         for trial in sort_unfinished(
             list_unfinished(self.history), self.lengths, self.spec.objective
@@ -146,7 +163,9 @@ class Driver:
             total=self.total,
             limit=self.steering.count_slots,
             unfinished=trials,
-            seed=self.spec.seed if self.plan.declaration.has_trial_seeds(self.spec) else None,
+            seed=self.spec.seed
+            if self.plan.declaration.has_trial_seeds(self.spec)
+            else None,
         )
         self.apply_spec(self.spec)
 
@@ -156,7 +175,9 @@ class Driver:
         self.queue.total = self.total
         self.queue.at_end = False
         budget_s = spec.time_budget_s
-        self.stop.time_budget_s = None if budget_s is None else max(budget_s - self.spent_s, 0.0)
+        self.stop.time_budget_s = (
+            None if budget_s is None else max(budget_s - self.spent_s, 0.0)
+        )
         self.on_change()
 
     def is_over(self) -> bool:
@@ -193,7 +214,9 @@ class Driver:
         """Journal that a trial runs, unless it does already; details that are None are left out."""
         trial = self.history.trials.get(trial_id)
         if trial is None or trial.status != events.RUNNING:
-            fields = {name: value for name, value in details.items() if value is not None}
+            fields = {
+                name: value for name, value in details.items() if value is not None
+            }
             self.emit(events.TRIAL_STARTED, trial_id=trial_id, config=config, **fields)
 
     def end(
@@ -215,12 +238,16 @@ class Driver:
 
     def interrupt(self, status: str) -> None:
         """Journal that the trials of this status are interrupted."""
-        for trial in sorted(self.history.list_by_status(status), key=lambda t: t.trial_id):
+        for trial in sorted(
+            self.history.list_by_status(status), key=lambda t: t.trial_id
+        ):
             self.end(trial.trial_id, events.INTERRUPTED)
 
     def _skip_begun(self) -> None:
         """Skip the configs that have begun: a space that has grown has another order."""
-        begun = [trial for trial in self.history.trials.values() if trial.origin != REQUESTED]
+        begun = [
+            trial for trial in self.history.trials.values() if trial.origin != REQUESTED
+        ]
         for trial in begun:
             self.searcher.pass_over(trial.trial_id)
         self.searcher.skip(trial.config for trial in begun)
@@ -246,15 +273,21 @@ def build_scheduler(spec: ExperimentSpec) -> InOrder:
     """The scheduler of `spec`; by default one that stops no trial."""
     epochs = spec.stop.patience_epochs
     if spec.scheduler is None:
-        return StoppingScheduler(spec.objective, Patience(epochs)) if epochs else InOrder()
-    scheduler: StoppingScheduler = spec.scheduler.build(spec.objective, brackets=spec.brackets)
+        return (
+            StoppingScheduler(spec.objective, Patience(epochs)) if epochs else InOrder()
+        )
+    scheduler: StoppingScheduler = spec.scheduler.build(
+        spec.objective, brackets=spec.brackets
+    )
     if epochs is not None:
         scheduler.rules.append(Patience(epochs))
     return scheduler
 
 
 def build_searcher(
-    spec: ExperimentSpec, earlier: Iterator[events.Event], warm_start: WarmStart | None = None
+    spec: ExperimentSpec,
+    earlier: Iterator[events.Event],
+    warm_start: WarmStart | None = None,
 ) -> Any:
     """The searcher of `spec`, after the warm start and all `earlier` events."""
     searcher = spec.search.build(spec.seed, objective=spec.objective, max_t=spec.epochs)
@@ -279,7 +312,8 @@ class Steering:
         self._fits = fits
         self._inbox: SimpleQueue[Request] = SimpleQueue()
         self._seen = self._history.steered.ids
-        self._leaving: dict[str, tuple[str, str]] = {}  # trial_id -> its status, and the control
+        # trial_id -> its status, and the control
+        self._leaving: dict[str, tuple[str, str]] = {}
         driver.scheduler.leaves = self.should_end
 
     @contextmanager
@@ -296,7 +330,11 @@ class Steering:
             self._answer_request(self._inbox.get(), refused)
 
     def count_slots(self) -> int:
-        return 0 if self._history.steered.paused else self.apply_max_concurrent(self._fits())
+        return (
+            0
+            if self._history.steered.paused
+            else self.apply_max_concurrent(self._fits())
+        )
 
     def count_spare_workers(self) -> int | None:
         """How many workers may wait for a trial; None: any."""
@@ -333,7 +371,8 @@ class Steering:
     def _read(self) -> None:
         """Read new requests. An error ends the search, unless it is the store's."""
         try:
-            with suppress(OSError):  # the next read tries again, at last that of a resume
+            with suppress(OSError):
+                # The next read tries again, at last that of a resume
                 for request in read_requests(self._driver.folder, but=self._seen):
                     self._seen.add(request.id)
                     self._inbox.put(request)
@@ -348,12 +387,16 @@ class Steering:
         except TunerError as error:
             refused = refused or str(error)
         refused = refused or self._find_refusal(control)
-        fields: dict[str, Any] = {"id": request.id, "control": control.model_dump(mode="json")}
+        fields: dict[str, Any] = {
+            "id": request.id,
+            "control": control.model_dump(mode="json"),
+        }
         if request.by:
             fields["by"] = request.by
         if refused:
             fields["refused"] = refused
-        elif control.verb == "try":  # a suggestion before its start must not take this number
+        elif control.verb == "try":
+            # A suggestion before its start must not take this number
             fields["trial_id"] = self._driver.queue.choose_trial_id()
         self._driver.emit(events.CONTROL, **fields)
         if not refused and self._driver.error is None:  # else it is not in the journal
@@ -365,7 +408,10 @@ class Steering:
         match control.verb:
             case "stop-trial":
                 trial = self._history.trials.get(control.value)
-                if trial is None or trial.status not in (events.RUNNING, events.INTERRUPTED):
+                if trial is None or trial.status not in (
+                    events.RUNNING,
+                    events.INTERRUPTED,
+                ):
                     return "the trial has ended" if trial else "there is no such trial"
             case "pause" if steered.paused:
                 return "the search is paused already"
@@ -388,7 +434,8 @@ class Steering:
             self._driver.queue.queue_config(requested.trial_id, requested.config)
         if control.verb != "stop-trial":
             return
-        trial = self._history.trials[control.value]  # one that runs ends with its next report
+        # One that runs ends with its next report
+        trial = self._history.trials[control.value]
         if self._driver.queue.drop(trial.trial_id, find_last_result(trial)):
             stop = self._history.steered.stops[trial.trial_id]
             self._driver.end(trial.trial_id, events.STOPPED, control=stop.id)

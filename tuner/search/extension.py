@@ -35,13 +35,17 @@ class Extension:
     changes: Mapping[str, Any] = field(default_factory=dict)
     notify: tuple[str, ...] = ()
 
-    def apply(self, document: Mapping[str, Any], files: ExperimentFolder) -> dict[str, Any]:
+    def apply(
+        self, document: Mapping[str, Any], files: ExperimentFolder
+    ) -> dict[str, Any]:
         """The extended `document` (experiment.json). Raises UsageError and as `apply_changes`."""
         changes = dict(self.changes)
         if self.add_samples:
             samples = changes.get("num_samples", document["spec"].get("num_samples"))
             if not isinstance(samples, int):
-                raise UsageError("--add-samples needs an experiment with a number of samples")
+                raise UsageError(
+                    "--add-samples needs an experiment with a number of samples"
+                )
             trials = fold(files.read_events()).trials.values()
             begun = sum(trial.origin != REQUESTED for trial in trials)
             # A control may have lowered the number of samples below those that have begun
@@ -56,7 +60,9 @@ class Extension:
             from tuner.search.searchers._learning import list_first_configs
 
             recorded = build_spec(document["spec"], files.name, recorded=True)
-            points = list_first_configs(cast(SampledSettings, recorded.search), recorded.seed)
+            points = list_first_configs(
+                cast(SampledSettings, recorded.search), recorded.seed
+            )
             completed = {**search, "points_to_evaluate": points}
             extended["spec"] = {**extended["spec"], "search": completed}
         if self.notify:
@@ -70,7 +76,10 @@ def load_if_finished(folder: Path, more: Extension) -> Results | None:
     before = files.read_document()
     document = replace(more, notify=()).apply(before, files)
     end = read_last_event(folder) or {}  # reading the complete journal may take seconds
-    if (end.get("event"), end.get("status")) != (events.EXPERIMENT_ENDED, events.COMPLETED):
+    if (end.get("event"), end.get("status")) != (
+        events.EXPERIMENT_ENDED,
+        events.COMPLETED,
+    ):
         return None
     reason = end.get("reason")
     target = (document["spec"].get("stop") or {}).get("target")

@@ -16,7 +16,8 @@ import numpy as np
 from tuner.spec.space.encoding import Array
 
 _SUM = 0.05  # the share of the weighted sum, which tells points with one maximum apart
-_STEPS = {2: (0.6180339887,), 3: (0.7548776662, 0.5698402910)}  # spread evenly, by goals
+# Spread evenly, by goals
+_STEPS = {2: (0.6180339887,), 3: (0.7548776662, 0.5698402910)}
 
 
 def compute_goal_weights(trial: int, goals: int) -> Array:
@@ -43,5 +44,9 @@ class GoalRung:
     def record_loss(self, trial_id: str, losses: tuple[float, ...]) -> bool:
         self.trials[trial_id] = losses
         weights = compute_goal_weights(int(trial_id), len(losses))
-        *earlier, own = scalarize_losses(np.array([*self.trials.values()]), weights).tolist()
-        return not earlier or own <= float(np.percentile(earlier, 100 / self.reduction_factor))
+        *earlier, own = scalarize_losses(
+            np.array([*self.trials.values()]), weights
+        ).tolist()
+        return not earlier or own <= float(
+            np.percentile(earlier, 100 / self.reduction_factor)
+        )

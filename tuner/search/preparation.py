@@ -51,7 +51,9 @@ class Plan:
         """The plan with its data fixed, unless that needs a `download`. Raises as Declaration's."""
         if self.data is not None:
             return self
-        data = self.declaration.pin_data(self.spec, download=download, here=self.is_here)
+        data = self.declaration.pin_data(
+            self.spec, download=download, here=self.is_here
+        )
         return replace(self, data=data)
 
 

@@ -37,7 +37,8 @@ def replay_events(
                 report = f"the report of trial {trial_id}, epoch {epoch}"
                 raise JournalError(f"{report}, lacks the objective {metric!r}")
             trial = history.trials.get(trial_id)
-            known_id = trial.trial_id if trial else trial_id  # saves the memory of another string
+            # Saves the memory of another string
+            known_id = trial.trial_id if trial else trial_id
             scheduler.record(known_id, epoch, event["metrics"])
             if lengths.now is not None and epoch >= lengths.now:
                 scheduler.stopped.discard(known_id)  # a complete trial is never stopped
@@ -54,10 +55,18 @@ def replay_events(
         yield event
 
 
-def list_unfinished(history: History, *, retry_failed: bool = False) -> list[TrialRecord]:
+def list_unfinished(
+    history: History, *, retry_failed: bool = False
+) -> list[TrialRecord]:
     """The trials that had not ended, and with `retry_failed` the failed ones, sorted by id."""
-    statuses = [events.RUNNING, events.INTERRUPTED, *([events.FAILED] if retry_failed else [])]
-    return sorted(history.list_by_status(*statuses), key=lambda trial: int(trial.trial_id))
+    statuses = [
+        events.RUNNING,
+        events.INTERRUPTED,
+        *([events.FAILED] if retry_failed else []),
+    ]
+    return sorted(
+        history.list_by_status(*statuses), key=lambda trial: int(trial.trial_id)
+    )
 
 
 def sort_unfinished(
@@ -67,7 +76,11 @@ def sort_unfinished(
 
     def rank_trial(trial: TrialRecord) -> tuple[bool, float]:
         reopened = trial.last_epoch in lengths.before
-        loss = objective.compute_loss(trial.best.estimate) if reopened and trial.best else 0.0
+        loss = (
+            objective.compute_loss(trial.best.estimate)
+            if reopened and trial.best
+            else 0.0
+        )
         return reopened, loss
 
     return sorted(trials, key=rank_trial)
@@ -93,7 +106,10 @@ def replay_trials(strategy: Any, journaled: Iterable[events.Event]) -> None:
         elif kind == events.TRIAL_STARTED:
             strategy.go_on(trial_id)  # even if it had ended
         elif kind == events.RESULT:
-            latest[trial_id] = {**event["metrics"], "training_iteration": event["epoch"]}
+            latest[trial_id] = {
+                **event["metrics"],
+                "training_iteration": event["epoch"],
+            }
             strategy.on_trial_result(trial_id, latest[trial_id])
         elif kind == events.TRIAL_ENDED and event["status"] == events.FAILED:
             is_at_fault = event["error"]["kind"] != "node_lost"
@@ -101,7 +117,8 @@ def replay_trials(strategy: Any, journaled: Iterable[events.Event]) -> None:
         elif kind == events.TRIAL_ENDED and event["status"] != events.INTERRUPTED:
             strategy.on_trial_complete(trial_id, latest[trial_id] or None)
             if latest[trial_id]:
-                latest[trial_id] = _REPORTED  # saves memory: there may be 100,000 trials
+                # Saves memory: there may be 100,000 trials
+                latest[trial_id] = _REPORTED
 
 
 def replay_end(strategy: Any, trial: TrialRecord) -> None:

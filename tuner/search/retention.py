@@ -29,8 +29,11 @@ _log = logging.getLogger(__name__)
 
 def build_assignment(folder: ExperimentFolder, trial: TrialRecord) -> Assignment:
     """The assignment to go on with, from the newest usable checkpoint with a report."""
-    begun = Assignment(trial.trial_id, trial.config, reported=trial.last_epoch, seed=trial.seed)
-    records = {record.epoch: record for record in trial.checkpoints}  # the last one of an epoch
+    begun = Assignment(
+        trial.trial_id, trial.config, reported=trial.last_epoch, seed=trial.seed
+    )
+    # The last one of an epoch
+    records = {record.epoch: record for record in trial.checkpoints}
     for epoch in sorted((n for n in records if n <= trial.last_epoch), reverse=True):
         try:
             checkpoint = folder.fetch_checkpoint(records[epoch], trial.trial_id)
@@ -48,7 +51,9 @@ def build_assignment(folder: ExperimentFolder, trial: TrialRecord) -> Assignment
 class Retention:
     """Removes checkpoints as newer and better ones are journaled. sync: removes them safely."""
 
-    def __init__(self, folder: Path, history: History, objective: Objective, *, sync: Sync) -> None:
+    def __init__(
+        self, folder: Path, history: History, objective: Objective, *, sync: Sync
+    ) -> None:
         self._folder = folder
         self._history = history
         self._objective = objective
@@ -59,7 +64,10 @@ class Retention:
         if event["event"] == events.CHECKPOINT:
             self._sync.notify_saved(self._folder / event["path"])
             self._prune(event["trial_id"], event["epoch"], runs=True)
-        elif event["event"] == events.TRIAL_ENDED and event["status"] != events.INTERRUPTED:
+        elif (
+            event["event"] == events.TRIAL_ENDED
+            and event["status"] != events.INTERRUPTED
+        ):
             trial = self._history.trials[event["trial_id"]]
             if trial.checkpoints:
                 self._prune(trial.trial_id, trial.checkpoints[-1].epoch, runs=False)
@@ -68,7 +76,11 @@ class Retention:
         trial = self._history.trials[trial_id]
         paths = {record.epoch: record.path for record in trial.checkpoints}
         best = find_best_checkpoint(trial, self._objective)
-        before = max((epoch for epoch in paths if epoch < newest), default=None) if runs else None
+        before = (
+            max((epoch for epoch in paths if epoch < newest), default=None)
+            if runs
+            else None
+        )
         for epoch in paths.keys() - {newest, before, best and best.epoch}:
             self._remove(paths[epoch], epoch)
             self._history.drop_checkpoint(trial.trial_id, epoch)
@@ -86,7 +98,11 @@ class Retention:
 
 def remove_leftovers(folder: ExperimentFolder, trials: Iterable[TrialRecord]) -> None:
     """Remove unjournaled checkpoints of `trials` that have not ended well, before they go on."""
-    trials = [trial for trial in trials if trial.status not in (events.COMPLETED, events.STOPPED)]
+    trials = [
+        trial
+        for trial in trials
+        if trial.status not in (events.COMPLETED, events.STOPPED)
+    ]
     journaled = {record.path for trial in trials for record in trial.checkpoints}
     try:
         for trial in trials:
@@ -97,10 +113,14 @@ def remove_leftovers(folder: ExperimentFolder, trials: Iterable[TrialRecord]) ->
         _log.warning("cannot remove what a kill has left: %s", reason)
 
 
-def _find_leftovers(folder: ExperimentFolder, trial: TrialRecord, journaled: set[str]) -> set[str]:
+def _find_leftovers(
+    folder: ExperimentFolder, trial: TrialRecord, journaled: set[str]
+) -> set[str]:
     """The folders that no journal line names, and partial files in those that stay."""
     leftovers = set()
-    epochs = {match.group() for name in journaled if (match := _OF_TUNER.match(f"{name}/"))}
+    epochs = {
+        match.group() for name in journaled if (match := _OF_TUNER.match(f"{name}/"))
+    }
     for name in folder.list_files(f"trials/{trial.trial_id}/checkpoints"):
         if match := _OF_TUNER.match(name):
             epoch = match.group()

@@ -55,7 +55,12 @@ _LONGEST = 90  # characters of the search's name that go into it
 
 
 def confirm(
-    results: Results, *, top: int, seeds: int, address: str = LOCAL, trainable: Any = None
+    results: Results,
+    *,
+    top: int,
+    seeds: int,
+    address: str = LOCAL,
+    trainable: Any = None,
 ) -> Confirmation:
     """Retrain the `top` leaders with `seeds` fresh seeds each, and compare them.
 
@@ -96,7 +101,9 @@ def refit(
     resources = {name: amount for name, amount in changes.items() if amount is not None}
     spec = spec.replace(resources={**spec.resources.model_dump(), **resources})
     stem = spec.name.rpartition(_REFIT)[0] + _REFIT
-    earlier = (f for f in find_experiment_folders(spec.storage) if f.name.startswith(stem))
+    earlier = (
+        f for f in find_experiment_folders(spec.storage) if f.name.startswith(stem)
+    )
     return _run_or_resume(results, spec, earlier, address=address, trainable=trainable)
 
 
@@ -110,7 +117,9 @@ def run_requested_refit(results: Results, *, address: str = LOCAL) -> Results | 
         return find_refit(results)
     spec = build_refit_spec(results)
     if results.spec.time_budget_s:
-        spec = spec.replace(time_budget_s=2 * estimate_refit_s(results.spec, results.history))
+        spec = spec.replace(
+            time_budget_s=2 * estimate_refit_s(results.spec, results.history)
+        )
     earlier = reversed(find_linked_folders(results, REFITTED))
     _run_or_resume(results, spec, earlier, address=address, trainable=None)
     return find_refit(results)
@@ -124,7 +133,9 @@ def build_confirm_spec(
     trains, declared = _resolve_declaration(results, trainable)
     search = results.spec
     trials = find_leaders(results, top)
-    scheduler = search.scheduler and search.scheduler.disable_stopping().model_dump(mode="json")
+    scheduler = search.scheduler and search.scheduler.disable_stopping().model_dump(
+        mode="json"
+    )
     return _build_spec(
         results,
         _CONFIRM,
@@ -132,7 +143,10 @@ def build_confirm_spec(
         trials,
         [*_choose_fresh_seeds(results, seeds)],
         trainable=trains,
-        training={**search.training, **declared.choose_confirm_constants(search.training)},
+        training={
+            **search.training,
+            **declared.choose_confirm_constants(search.training),
+        },
         scheduler=scheduler or "none",
         confirms={
             "name": results.files.name,
@@ -167,16 +181,22 @@ def build_refit_spec(
     search = source.spec
     report = find_best_report(trial, source.objective)
     if report is None:
-        raise UsageError(f"trial {trial.trial_id} of {source.name} never reported {source.metric}")
+        raise UsageError(
+            f"trial {trial.trial_id} of {source.name} never reported {source.metric}"
+        )
     constants, epochs = declared.choose_refit(search.training, report.epoch)
-    if "epochs" not in search.search.space:  # the schedule's length; max_t is the training's
+    if "epochs" not in search.search.space:
+        # The schedule's length; max_t is the training's
         constants = {"epochs": search.constants["epochs"], **constants}
     return _build_spec(
         results,
         _REFIT,
         search,
         [trial],
-        [trial.find_seed(search.constants["seed"]), *_choose_fresh_seeds(source, seeds - 1)],
+        [
+            trial.find_seed(search.constants["seed"]),
+            *_choose_fresh_seeds(source, seeds - 1),
+        ],
         trainable=trains,
         training={**search.training, **constants, **((final and declared.final) or {})},
         objective={"metric": EPOCHS_TRAINED, "mode": "max"},
@@ -206,14 +226,19 @@ def _check_ended(results: Results) -> None:
     if refits := results.spec.refits:
         raise UsageError(f"{results.name} refits {refits.name}: name that")
     if results.status == RUNNING:
-        raise UsageError(f"{results.name} still runs: its leaders are known when it has ended")
+        raise UsageError(
+            f"{results.name} still runs: its leaders are known when it has ended"
+        )
     results.get_best_trial()
 
 
 def _choose_fresh_seeds(results: Results, count: int) -> list[int]:
     """The first `count` seeds after the search's that none of its trials had."""
     seed = results.spec.constants["seed"]
-    used = {seed, *(trial.config.get("seed", trial.seed) for trial in results.trials.values())}
+    used = {
+        seed,
+        *(trial.config.get("seed", trial.seed) for trial in results.trials.values()),
+    }
     fresh: list[int] = []
     while len(fresh) < count:
         seed = (seed + 1) % 2**32
@@ -235,7 +260,9 @@ def _build_spec(
     if not space:
         raise UsageError(f"{results.name} searched nothing but seeds")
     return search.replace(
-        name=find_free_name(f"{results.name[:_LONGEST]}{ending}", results.files.storage),
+        name=find_free_name(
+            f"{results.name[:_LONGEST]}{ending}", results.files.storage
+        ),
         search={
             "strategy": "grid",
             "space": space,
@@ -253,13 +280,22 @@ def _build_spec(
 
 
 def _run_or_resume(
-    results: Results, spec: ExperimentSpec, earlier: Iterable[Path], *, address: str, trainable: Any
+    results: Results,
+    spec: ExperimentSpec,
+    earlier: Iterable[Path],
+    *,
+    address: str,
+    trainable: Any,
 ) -> Results:
     """The Results of `spec`: read or resumed from the `earlier` folder of an equal one, or run."""
     plan = prepare(spec, machine=Machine.detect() if address == LOCAL else None)
     spec = plan.spec
     before = _find_equal(spec, earlier)
-    if before is not None and before.status == COMPLETED and (spec.confirms or is_trained(before)):
+    if (
+        before is not None
+        and before.status == COMPLETED
+        and (spec.confirms or is_trained(before))
+    ):
         return before
     plan = plan.pin_data()  # the search has said what is doubtful of the images
     refuse_changed_data(plan, results.document, results.name)
@@ -279,9 +315,13 @@ def prepare_confirmation(results: Results, *, top: int, seeds: int) -> Plan:
 
     Raises as `confirm`, and UsageError if an equal one has begun.
     """
-    plan = prepare(build_confirm_spec(results, top=top, seeds=seeds), machine=Machine.detect())
+    plan = prepare(
+        build_confirm_spec(results, top=top, seeds=seeds), machine=Machine.detect()
+    )
     if before := _find_equal(plan.spec, find_linked_folders(results)):
-        raise UsageError(f"{before.name} has trained the same configs with the same seeds")
+        raise UsageError(
+            f"{before.name} has trained the same configs with the same seeds"
+        )
     plan = plan.pin_data()
     refuse_changed_data(plan, results.document, results.name)
     link(results, plan.spec.name)
@@ -294,7 +334,8 @@ def _find_equal(spec: ExperimentSpec, folders: Iterable[Path]) -> Results | None
         try:
             results = Results(folder)
             before, now = (
-                (s.confirms, s.refits, s.search, s.training, s.epochs) for s in (results.spec, spec)
+                (s.confirms, s.refits, s.search, s.training, s.epochs)
+                for s in (results.spec, spec)
             )
         except TunerError:  # gone, damaged, or of another version
             continue

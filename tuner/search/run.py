@@ -87,7 +87,9 @@ def resume_experiment(
     refuse_retired(document["spec"], f"the resume of {files.name}")
     if results := load_if_finished(folder, more):
         return results
-    recorded = build_spec(document["spec"], str(folder / EXPERIMENT), recorded=True).trainable
+    recorded = build_spec(
+        document["spec"], str(folder / EXPERIMENT), recorded=True
+    ).trainable
     extended = more.apply(document, files)
     moved = {
         "name": files.name,
@@ -96,13 +98,17 @@ def resume_experiment(
         "notify": _filter_targets(extended["spec"]),
     }
     raw = {**extended["spec"], **moved}
-    plan = prepare(raw, source=str(folder / EXPERIMENT), machine=_detect_machine(), recorded=True)
+    plan = prepare(
+        raw, source=str(folder / EXPERIMENT), machine=_detect_machine(), recorded=True
+    )
     plan = _pin_data(plan)
     refuse_changed_data(plan, document, files.name)
     if cluster.is_connected():
         cluster.admit(plan.trained_spec)
     spec = plan.spec
-    is_changed = extended != document or (trainable is not None and spec.trainable != recorded)
+    is_changed = extended != document or (
+        trainable is not None and spec.trainable != recorded
+    )
     written = {**extended, "spec": spec.model_dump(mode="json")} if is_changed else None
     return _run_search(
         plan,
@@ -203,7 +209,11 @@ def _read_git_revision() -> str | None:
     """The commit of the working directory; None without a repository or git."""
     try:
         git = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=True
+            ["git", "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return None

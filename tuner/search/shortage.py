@@ -60,7 +60,11 @@ class Waiting(Callback):
         if now - self._looked >= _LOOK_EVERY_S:
             self._looked = now
             text = self._output(
-                [str(trial.config["trial_id"]) for trial in trials if trial.status == Trial.PENDING]
+                [
+                    str(trial.config["trial_id"])
+                    for trial in trials
+                    if trial.status == Trial.PENDING
+                ]
             )
             if text and text != self._shown:
                 self._show(text)
@@ -70,7 +74,9 @@ class Waiting(Callback):
         if now - self._since >= self._after:
             if reason := self._find_reason():
                 _log.warning(
-                    "no trial has run for %s: %s", format_duration(now - self._since), reason
+                    "no trial has run for %s: %s",
+                    format_duration(now - self._since),
+                    reason,
                 )
             self._after += AGAIN_S if reason else FIRST_S
 

@@ -28,14 +28,18 @@ from tuner.spec.space.spaces import walk
 _ENOUGH = 3
 _SURELY = 10  # trials that fail with one cause
 _REFIT_START_S = 10.0  # until a refit trains, and after it, to measure the test split
-_MORE_IMAGES = 1.4  # times a trial's time: the validation images train, too; and a margin
+# Times a trial's time: the validation images train, too; and a margin
+_MORE_IMAGES = 1.4
 
 
 class StopRequest:
     """Whether the search ends now: by a `signal`, `error` or `reason`; a second Ctrl-C raises."""
 
     def __init__(
-        self, time_budget_s: float | None, *, reserved_s: Callable[[], float] = lambda: 0.0
+        self,
+        time_budget_s: float | None,
+        *,
+        reserved_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.time_budget_s = time_budget_s  # from now on
         self._reserved_s = reserved_s  # of the budget, for what comes after the search
@@ -86,7 +90,9 @@ class EarlyEnd:
     counts once for each cause.
     """
 
-    def __init__(self, stop: Stop, objective: Objective, history: History, space: Space) -> None:
+    def __init__(
+        self, stop: Stop, objective: Objective, history: History, space: Space
+    ) -> None:
         self._stop = stop
         self._objective = objective
         self._history = history
@@ -99,7 +105,8 @@ class EarlyEnd:
             if isinstance(domain, Choice) and domain.size != 1 and not node.branches
         ]
         self._failures: dict[str, TrialError] = {}  # trial_id -> of its latest failure
-        self._retried: set[str] = set()  # trials that run again, until they fail otherwise
+        # Trials that run again, until they fail otherwise
+        self._retried: set[str] = set()
         self._fails_alike = False
         self._gain: float | None = None  # expected of another hour
         self._gain_due = 0.0  # ended trials, from which it is estimated again
@@ -113,7 +120,11 @@ class EarlyEnd:
             self._best = best
             self._trials = 0
             self._since = event["time"]
-        elif kind == events.TRIAL_ENDED and event["status"] in events.ENDED and not is_best:
+        elif (
+            kind == events.TRIAL_ENDED
+            and event["status"] in events.ENDED
+            and not is_best
+        ):
             self._trials += 1
         if kind == events.CONTROL and event["control"]["verb"] == "go-on":
             self._since = event["time"]
@@ -124,13 +135,21 @@ class EarlyEnd:
             self._update_failures(self._history.trials[event["trial_id"]])
         if kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
             causes = set(self._failures.values())
-            self._fails_alike = not self._has_success() and any(map(self._would_all_fail, causes))
+            self._fails_alike = not self._has_success() and any(
+                map(self._would_all_fail, causes)
+            )
         elif kind == events.RESULT:
             self._fails_alike = False
-        if self._stop.utility and kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
+        if self._stop.utility and kind in (
+            events.EXPERIMENT_STARTED,
+            events.TRIAL_ENDED,
+        ):
             ended = self._history.ended_trials
-            if ended >= self._gain_due:  # it reads all trials: not after each of thousands
-                self._gain = estimate_gain(self._history.trials.values(), self._objective)
+            if ended >= self._gain_due:
+                # It reads all trials: not after each of thousands
+                self._gain = estimate_gain(
+                    self._history.trials.values(), self._objective
+                )
                 self._gain_due = ended * 1.01
 
     def _has_improved(self, best: Best | None) -> bool:
@@ -148,12 +167,16 @@ class EarlyEnd:
             return events.SAME_FAILURE
         if stop.target is not None and best is not None:
             objective = self._objective
-            if objective.compute_loss(best.value) <= objective.compute_loss(stop.target):
+            if objective.compute_loss(best.value) <= objective.compute_loss(
+                stop.target
+            ):
                 return events.TARGET
         if self._gain is not None and self._gain < (stop.utility or 0.0):
             return events.UTILITY
         waited = 0.0 if self._since is None else now - self._since
-        tired = stop.patience_trials is not None and self._trials >= stop.patience_trials
+        tired = (
+            stop.patience_trials is not None and self._trials >= stop.patience_trials
+        )
         paused = self._history.steered.paused
         late = stop.patience_s is not None and waited >= stop.patience_s and not paused
         return events.PATIENCE if tired or late else None
@@ -187,12 +210,18 @@ class EarlyEnd:
         if cause.kind == "node_lost" or is_silent or len(failed) < _ENOUGH:
             return False
         third = sorted(trial.ended or 0.0 for trial in failed)[_ENOUGH - 1]
-        if any(self._is_undecided(trial, third) for trial in self._history.trials.values()):
+        if any(
+            self._is_undecided(trial, third) for trial in self._history.trials.values()
+        ):
             return False
         if cause.kind == "bad_report" or len(failed) >= _SURELY:
             return True
-        values = ({repr(find_value(t.config, name)) for t in failed} for name in self._choices)
-        return cause.kind not in OF_CONFIGS and all(len(different) > 1 for different in values)
+        values = (
+            {repr(find_value(t.config, name)) for t in failed} for name in self._choices
+        )
+        return cause.kind not in OF_CONFIGS and all(
+            len(different) > 1 for different in values
+        )
 
     def _is_undecided(self, trial: TrialRecord, before: float) -> bool:
         """Whether a trial that began `before` this time may still succeed."""
@@ -202,7 +231,9 @@ class EarlyEnd:
         return is_open and trial.started < before
 
 
-def describe_end(suggested: int | None, history: History, stop: StopRequest) -> dict[str, Any]:
+def describe_end(
+    suggested: int | None, history: History, stop: StopRequest
+) -> dict[str, Any]:
     """The fields of `experiment_ended` without error or signal.
 
     suggested: how many trials the searcher gives, or None.
@@ -213,8 +244,12 @@ def describe_end(suggested: int | None, history: History, stop: StopRequest) -> 
     reason = stop.why_early or (events.FINISH if history.steered.finishing else None)
     if not left and total is not None and len(trials) >= total:
         reason = None
-    has_failed = trials and history.best is None and (reason == events.SAME_FAILURE or not left)
-    fields: dict[str, Any] = {"status": events.FAILED if has_failed else events.COMPLETED}
+    has_failed = (
+        trials and history.best is None and (reason == events.SAME_FAILURE or not left)
+    )
+    fields: dict[str, Any] = {
+        "status": events.FAILED if has_failed else events.COMPLETED
+    }
     if reason is not None:
         fields["reason"] = reason
         if total is not None:

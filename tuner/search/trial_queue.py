@@ -45,13 +45,17 @@ class TrialQueue:
         self._seed = seed
         self._limit = limit
         self._unfinished = list(unfinished)
-        self._taken = {int(trial_id) for trial_id in history.trials}  # numbers of trials
+        # Numbers of trials
+        self._taken = {int(trial_id) for trial_id in history.trials}
         self._last = max(self._taken, default=-1)
         self._next_free = 0  # no lower number is free
         self._steered = history.steered
         self._requested: set[str] = set()
-        self._waiting: list[tuple[str, dict[str, Any]]] = []  # requested, and not handed out
-        begun = sorted((i for i, t in history.trials.items() if t.origin == REQUESTED), key=int)
+        # Requested, and not handed out
+        self._waiting: list[tuple[str, dict[str, Any]]] = []
+        begun = sorted(
+            (i for i, t in history.trials.items() if t.origin == REQUESTED), key=int
+        )
         for trial_id in begun:
             self._pass_over(trial_id)
         waiting = list(self._steered.list_waiting(begun))
@@ -95,7 +99,10 @@ class TrialQueue:
 
     @property
     def _has_total(self) -> bool:
-        return self.total is not None and len(self._taken) - len(self._requested) >= self.total
+        return (
+            self.total is not None
+            and len(self._taken) - len(self._requested) >= self.total
+        )
 
     def _suggest_next(self) -> Assignment | None:
         while self._next_free in self._taken:
@@ -108,7 +115,8 @@ class TrialQueue:
             return None
         self._take(number)
         origin, seed = (
-            _run_if_defined(self._strategy, name, trial_id) for name in ("origin", "seed_of")
+            _run_if_defined(self._strategy, name, trial_id)
+            for name in ("origin", "seed_of")
         )
         seed = self._draw_seed(trial_id) if seed is None else seed
         return Assignment(trial_id, config, origin=origin, seed=seed)
@@ -129,7 +137,11 @@ class TrialQueue:
         return Assignment(trial_id, deepcopy(config), origin=REQUESTED, seed=seed)
 
     def _draw_seed(self, trial_id: str) -> int | None:
-        return None if self._seed is None else Random(f"{self._seed}/{trial_id}").getrandbits(32)
+        return (
+            None
+            if self._seed is None
+            else Random(f"{self._seed}/{trial_id}").getrandbits(32)
+        )
 
     def _take(self, number: int) -> None:
         self._taken.add(number)
@@ -148,10 +160,17 @@ class TrialQueue:
         if self._is_known(trial_id):
             self._strategy.on_trial_result(trial_id, result)
 
-    def release(self, trial_id: str, result: dict[str, Any] | None, *, failed: bool) -> None:
+    def release(
+        self, trial_id: str, result: dict[str, Any] | None, *, failed: bool
+    ) -> None:
         """Note that a trial, whose last report is `result`, is no longer live."""
         self.live.remove(trial_id)
-        if trial_id not in self.held and self._is_known(trial_id) and result and not failed:
+        if (
+            trial_id not in self.held
+            and self._is_known(trial_id)
+            and result
+            and not failed
+        ):
             self._strategy.on_trial_complete(trial_id, result)
 
     def retry(self, assignment: Assignment) -> None:

@@ -84,14 +84,17 @@ class Recorder(Callback):
         self,
         driver: Driver,
         *,
-        call_of: Callable[[BaseException | None], ray_compat.Call | None] = lambda error: None,
+        call_of: Callable[
+            [BaseException | None], ray_compat.Call | None
+        ] = lambda error: None,
     ) -> None:
         self._driver = driver
         self._history = driver.history
         self._call_of = call_of
         self._retries = Retries()
         self._failures: dict[str, Failure] = {}
-        self._came_to: dict[str, int] = {}  # of trials that run: the last epoch of this process
+        # Of trials that run: the last epoch of this process
+        self._came_to: dict[str, int] = {}
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         self._driver.steering.answer_requests()
@@ -104,7 +107,12 @@ class Recorder(Callback):
         self._start(trial)
 
     def on_trial_result(
-        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+        self,
+        iteration: int,
+        trials: list[Trial],
+        trial: Trial,
+        result: dict[str, Any],
+        **info: Any,
     ) -> None:
         trial_id = _read_trial_id(trial)
         report = result[REPORT]
@@ -115,10 +123,12 @@ class Recorder(Callback):
         epoch = result["training_iteration"]
         metrics = report["metrics"]
         record = self._history.trials.get(trial_id)  # None if the journal has failed
-        again = record is not None and epoch <= record.last_epoch  # was not saved before a kill
+        # Was not saved before a kill
+        again = record is not None and epoch <= record.last_epoch
         self._came_to[trial_id] = epoch
         scheduler = self._driver.scheduler
-        if trial_id not in scheduler.stopped:  # Tune passes a report that ends its trial to none
+        if trial_id not in scheduler.stopped:
+            # Tune passes a report that ends its trial to none
             scheduler.record(trial_id, epoch, metrics)
             scheduler.stopped.discard(trial_id)
         if not again:
@@ -127,8 +137,11 @@ class Recorder(Callback):
                 events.RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics, **done
             )
         saved = report["checkpoints"]
-        if again:  # these weights may have other metrics than the report before the kill
-            saved = [{**c, "metrics": metrics} if c["epoch"] == epoch else c for c in saved]
+        if again:
+            # These weights may have other metrics than the report before the kill
+            saved = [
+                {**c, "metrics": metrics} if c["epoch"] == epoch else c for c in saved
+            ]
         self._record_checkpoints(trial_id, saved)
         if not report["is_saved"] and (result.get("done") or self._driver.is_over()):
             self._save_now(trial)
@@ -143,16 +156,22 @@ class Recorder(Callback):
         call = getattr(worker, SAVE_NOW).remote()
         try:
             answer = ray.get(call, timeout=timeout_s)
-        except RayError as error:  # the trial has ended well; what it had not saved is lost
-            _log.warning("trial %s: its last checkpoint is not written: %s", trial_id, error)
+        except RayError as error:
+            # The trial has ended well; what it had not saved is lost
+            _log.warning(
+                "trial %s: its last checkpoint is not written: %s", trial_id, error
+            )
             return
         if failure := answer.get("failure"):
             self._failures[trial_id] = Failure(**failure)
-            if failure["kind"] == STORAGE:  # the search's, which may end before the trial does
+            if failure["kind"] == STORAGE:
+                # The search's, which may end before the trial does
                 self._record_failure(trial, self._failures[trial_id])
         self._record_checkpoints(trial_id, answer.get("checkpoints", ()))
 
-    def _record_checkpoints(self, trial_id: str, saved: Iterable[dict[str, Any]]) -> None:
+    def _record_checkpoints(
+        self, trial_id: str, saved: Iterable[dict[str, Any]]
+    ) -> None:
         for checkpoint in saved:
             self._driver.emit(events.CHECKPOINT, trial_id=trial_id, **checkpoint)
 
@@ -162,7 +181,8 @@ class Recorder(Callback):
         trial_id = _read_trial_id(trial)
         driver = self._driver
         ray_compat.drop_metrics(trial)  # the journal has them
-        if trial_id not in self._history.trials:  # the journal has failed, and the search ends
+        if trial_id not in self._history.trials:
+            # The journal has failed, and the search ends
             return
         leaving = driver.steering.pop_requested_end(trial_id)
         if trial_id in self._failures:
@@ -188,11 +208,14 @@ class Recorder(Callback):
         trial_id = _read_trial_id(trial)
         ray_compat.drop_metrics(trial)  # the journal has them
         self._start(trial)  # it may have died before that
-        if trial_id not in self._history.trials:  # the journal has failed, and the search ends
+        if trial_id not in self._history.trials:
+            # The journal has failed, and the search ends
             return
         error = load_error(trial)
         timeout_s = self._driver.spec.timeouts.report_s
-        failure = classify_failure(error, self._call_of(error), report_timeout_s=timeout_s)
+        failure = classify_failure(
+            error, self._call_of(error), report_timeout_s=timeout_s
+        )
         if failure is None:
             self._retry(trial_id)
         else:
@@ -250,7 +273,10 @@ def load_error(trial: Trial) -> BaseException | None:
 
 
 def classify_failure(
-    error: BaseException | None, call: ray_compat.Call | None, *, report_timeout_s: float
+    error: BaseException | None,
+    call: ray_compat.Call | None,
+    *,
+    report_timeout_s: float,
 ) -> Failure | None:
     """The failure, or None if the worker ended between trials. call: its last one, if known."""
     hung_between = call is not None and call.ended and call.method == ray_compat.RESET
@@ -262,8 +288,11 @@ def classify_failure(
     starting = call.method in (ray_compat.START, ray_compat.RESET)
     what = f"{'did not start' if starting else 'no report'} in {report_timeout_s:g} s"
     if call.ended:
-        return Failure("timeout", f"{what}, and its process did not end itself: the driver did")
-    if time.monotonic() - call.made >= report_timeout_s:  # a worker that hangs ends itself
+        return Failure(
+            "timeout", f"{what}, and its process did not end itself: the driver did"
+        )
+    if time.monotonic() - call.made >= report_timeout_s:
+        # A worker that hangs ends itself
         return Failure("timeout", f"{what}; its log shows where it hung")
     return failure
 
@@ -272,7 +301,8 @@ class Retries:
     """Retries after each lost node, two crashes in different epochs, and one unusable device."""
 
     def __init__(self) -> None:
-        self._crashes: defaultdict[str, set[int]] = defaultdict(set)  # trial_id -> epochs
+        # trial_id -> epochs
+        self._crashes: defaultdict[str, set[int]] = defaultdict(set)
         self._poisoned: set[str] = set()
 
     def should_retry(self, trial_id: str, epoch: int, failure: Failure) -> bool:

@@ -22,7 +22,12 @@ from tuner import ray_compat
 from tuner.cluster import connect as cluster
 from tuner.cluster.capacity import find_shortage
 from tuner.cluster.local_ray import add_exit_advice
-from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
+from tuner.errors import (
+    ExperimentError,
+    InterruptedSearchError,
+    JournalLostError,
+    TunerError,
+)
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.results import Results
@@ -69,7 +74,9 @@ class TuneRun:
         driver = self.driver
         stop = self.driver.stop
         driver.on_change = self._apply_spec
-        trackers = [Tracker(name, driver.spec, driver.history) for name in driver.spec.log]
+        trackers = [
+            Tracker(name, driver.spec, driver.history) for name in driver.spec.log
+        ]
         try:
             with (
                 ignore_stderr_errors(),
@@ -118,7 +125,11 @@ class TuneRun:
             return self._format_resume_advice()
 
         with ExitStack() as at_the_end:
-            for close in (progress.close, *(tracker.close for tracker in trackers), notifier.close):
+            for close in (
+                progress.close,
+                *(tracker.close for tracker in trackers),
+                notifier.close,
+            ):
                 at_the_end.callback(close)
             at_the_end.enter_context(add_exit_advice(close_and_advise))
             driver.observers = [
@@ -143,16 +154,22 @@ class TuneRun:
             watch.start_s = math.inf  # it may wait for a GPU that another search has
         driver.record_search_start(resumed=self._resumed)
         # The nodes of a joined cluster come and go
-        fits = cluster.track_room(driver.plan.trained_spec) if is_joined else lambda: slots
+        fits = (
+            cluster.track_room(driver.plan.trained_spec) if is_joined else lambda: slots
+        )
         self._most_pending = UNBOUNDED if is_joined else slots
         driver.begin(self._generate_assignments(), fits=fits)
         # At most the slots: Tune would reserve resources for more, and start new workers there
-        os.environ[_MAX_PENDING] = str(driver.steering.apply_max_concurrent(self._most_pending))
+        os.environ[_MAX_PENDING] = str(
+            driver.steering.apply_max_concurrent(self._most_pending)
+        )
         with (
             self._end_journaled(),
             create_ray_folder(driver.folder) as files,
             ray_compat.skip_usage_tags(),
-            ray_compat.keep_workers(here=not is_joined, spare=driver.steering.count_spare_workers),
+            ray_compat.keep_workers(
+                here=not is_joined, spare=driver.steering.count_spare_workers
+            ),
             ray_compat.watch_workers(watch),
         ):
             tune.run(
@@ -169,7 +186,9 @@ class TuneRun:
                     Waiting(
                         partial(find_shortage, spec.resources),
                         starting=lambda: watch.starting,
-                        output=partial(read_latest_output, spec.folder, since=time.time()),
+                        output=partial(
+                            read_latest_output, spec.folder, since=time.time()
+                        ),
                         show=self._progress.show,
                     ),
                 ],
@@ -186,7 +205,11 @@ class TuneRun:
         self._progress.update_spec(driver.spec, driver.skipped)
         if (controller := driver.scheduler.controller) is not None:
             paused = driver.history.steered.paused
-            most = 0 if paused else driver.steering.apply_max_concurrent(self._most_pending)
+            most = (
+                0
+                if paused
+                else driver.steering.apply_max_concurrent(self._most_pending)
+            )
             ray_compat.limit_pending(controller, most)
 
     def _generate_assignments(self) -> Iterator[Assignment]:
@@ -194,7 +217,10 @@ class TuneRun:
         runs_on = choose_trial_class(driver.spec).runs_on if self._resumed else False
         for trial in driver.iterate_unfinished(runs_on=runs_on):
             assignment = build_assignment(driver.folder, trial)
-            if assignment.checkpoint is None and trial.last_epoch in driver.lengths.before:
+            if (
+                assignment.checkpoint is None
+                and trial.last_epoch in driver.lengths.before
+            ):
                 message = "trial %s stays as it was: it has no checkpoint to go on from"
                 _log.warning(message, trial.trial_id)
                 driver.end(trial.trial_id, COMPLETED, done=True)
@@ -213,7 +239,9 @@ class TuneRun:
         except TuneError as error:
             raise ExperimentError(f"Ray Tune failed: {error}") from error
         finally:
-            driver.record_search_end(status if driver.stop.signal is None else INTERRUPTED)
+            driver.record_search_end(
+                status if driver.stop.signal is None else INTERRUPTED
+            )
         if (cause := driver.error) is not None:
             raise self._add_advice(cause) from cause
 
@@ -229,7 +257,9 @@ def build_trainable(plan: Plan) -> Any:
     context = TrialContext(
         location=spec.location,
         trainable=spec.trainable,
-        constants=plan.declaration.constants(plan.trained_spec, here=not cluster.is_joined()),
+        constants=plan.declaration.constants(
+            plan.trained_spec, here=not cluster.is_joined()
+        ),
         objective=spec.objective,
         epochs=spec.epochs,
         resources=spec.resources,
@@ -256,7 +286,9 @@ def build_placement(resources: Resources) -> tune.PlacementGroupFactory:
     bundle = {"CPU": resources.cpus, "GPU": resources.gpus}
     if resources.ranks == 1:
         return tune.PlacementGroupFactory([bundle])
-    return tune.PlacementGroupFactory([{}, *[bundle] * resources.ranks], strategy="PACK")
+    return tune.PlacementGroupFactory(
+        [{}, *[bundle] * resources.ranks], strategy="PACK"
+    )
 
 
 class StopAll(Stopper):

@@ -68,7 +68,9 @@ class WarmStart:
     portfolio: tuple[dict[str, Value], ...] | None = None
 
     def save(self, folder: Path) -> None:
-        values = {name: value for name, value in asdict(self).items() if value is not None}
+        values = {
+            name: value for name, value in asdict(self).items() if value is not None
+        }
         ExperimentFolder(folder).write(WARM_START, values)
 
     def count_skipped(self, search: SearchSettings) -> int:
@@ -117,7 +119,9 @@ def build_warm_start(spec: ExperimentSpec) -> WarmStart | None:
             used = sum(trial.tried for trial in trials)
             verb = "are not tried again"
         note = f"{used} of the {count} finished trials of {results.name} {verb}"
-        warm_start = WarmStart(results.name, trials, (note, *match.describe_mismatches()))
+        warm_start = WarmStart(
+            results.name, trials, (note, *match.describe_mismatches())
+        )
         matches = bool(trials)
     else:
         warm_start, matches = _merge_experiments(spec)
@@ -131,7 +135,9 @@ def build_warm_start(spec: ExperimentSpec) -> WarmStart | None:
         and configs <= warm_start.count_skipped(spec.search)
     ):
         name = warm_start.name
-        rule = f"all {configs} configs were tried in {name}; warm_start=null tries again"
+        rule = (
+            f"all {configs} configs were tried in {name}; warm_start=null tries again"
+        )
         raise SpecError([Fault("warm_start", rule)], "the spec")
     return warm_start
 
@@ -155,7 +161,9 @@ def _merge_experiments(spec: ExperimentSpec) -> tuple[WarmStart, bool]:
             continue
         used = f"{folder.name}: {len(trials)} of the {count} finished trials match"
         notes.append("; ".join([used, *match.describe_changes()]))
-        objective = spec.objective.model_copy(update={"choose": results.objective.choose})
+        objective = spec.objective.model_copy(
+            update={"choose": results.objective.choose}
+        )
         scored = [
             (trial.config, build_curve(trial.values, objective).estimate)
             for trial in trials
@@ -165,26 +173,38 @@ def _merge_experiments(spec: ExperimentSpec) -> tuple[WarmStart, bool]:
             sources[folder] = scored
             tried += tuple(trial for trial in trials if trial.tried)
     if tried:
-        verb = "are not tried again" if spec.search.skips else "count as trials of this search"
+        verb = (
+            "are not tried again"
+            if spec.search.skips
+            else "count as trials of this search"
+        )
         notes.insert(0, f"{format_amount(len(tried), 'trial')} of the same task {verb}")
     portfolio: tuple[dict[str, Value], ...] = ()
     if not isinstance(spec.search, GridSettings):
         from tuner.search.searchers._portfolio import order_leaders  # scipy
 
         here = {compute_config_key(trial.config) for trial in tried}
-        size = min(_FIRST, math.ceil((spec.search.trials(spec.num_samples) or MAX_COUNT) / 4))
+        size = min(
+            _FIRST, math.ceil((spec.search.trials(spec.num_samples) or MAX_COUNT) / 4)
+        )
         leaders = order_leaders(
             sources.values(),
             Encoding(spec.search.space),
             offers=lambda config: (
-                compute_config_key(config) not in here and spec.search.can_suggest(config)
+                compute_config_key(config) not in here
+                and spec.search.can_suggest(config)
             ),
         )
         portfolio = tuple(leaders[:size])
         if portfolio or not tried:
             first = f"{format_amount(len(portfolio), 'config')} of"
-            notes.insert(0, f"{first} {format_amount(len(sources), 'experiment')} begin the search")
-    names = join_names([folder.name for folder in sources]) if sources else COMPLETE_STORAGE
+            notes.insert(
+                0,
+                f"{first} {format_amount(len(sources), 'experiment')} begin the search",
+            )
+    names = (
+        join_names([folder.name for folder in sources]) if sources else COMPLETE_STORAGE
+    )
     warm_start = WarmStart(names, tried, tuple(notes), portfolio)
     return warm_start, bool(sources) or spec.warm_start == COMPLETE_STORAGE
 
@@ -192,7 +212,9 @@ def _merge_experiments(spec: ExperimentSpec) -> tuple[WarmStart, bool]:
 def _list_folders(spec: ExperimentSpec) -> Iterable[Path]:
     """The earlier experiments that `spec` names, each once."""
     folders: dict[Path, None] = {}
-    for name in [spec.warm_start] if isinstance(spec.warm_start, str) else spec.warm_start or ():
+    for name in (
+        [spec.warm_start] if isinstance(spec.warm_start, str) else spec.warm_start or ()
+    ):
         if name == COMPLETE_STORAGE:
             others = set(find_experiment_folders(spec.storage)) - {spec.folder}
             folders |= dict.fromkeys(sorted(others))
@@ -212,8 +234,13 @@ def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
         made.save(spec.folder)
     encoding = Encoding(spec.search.space)
     with translate_error(UsageError, f"{path} is damaged"):
-        saved = TypeAdapter(WarmStart).validate_python(read_json(path, most=MOST_VALUES))
-        for config in (*(trial.config for trial in saved.trials), *(saved.portfolio or ())):
+        saved = TypeAdapter(WarmStart).validate_python(
+            read_json(path, most=MOST_VALUES)
+        )
+        for config in (
+            *(trial.config for trial in saved.trials),
+            *(saved.portfolio or ()),
+        ):
             encoding.encode(config)
     return saved
 
@@ -232,7 +259,8 @@ class _Match:
         self._fills = fills
         self._space = spec.search.space
         self._encoding = Encoding(self._space)
-        self._outside: Counter[str] = Counter()  # hyperparameter -> trials left out for it
+        # Hyperparameter -> trials left out for it
+        self._outside: Counter[str] = Counter()
         self._filled: dict[str, None] = {}  # hyperparameters, in order
         self._without_value = 0
 
@@ -241,7 +269,8 @@ class _Match:
         finished = [
             trial
             for trial in results.trials.values()
-            if trial.status in ENDED and not (trial.error and trial.error.kind == "node_lost")
+            if trial.status in ENDED
+            and not (trial.error and trial.error.kind == "node_lost")
         ]
         matches = tuple(
             trial for trial in map(self._translate_trial, finished) if trial is not None
@@ -254,9 +283,13 @@ class _Match:
         known = all(r.metrics.keys() >= set(objective.limited) for r in trial.results)
         every_epoch = objective.model_copy(update={"from_epoch": None})
         reports = (
-            trial.list_counted_values(every_epoch) if known else trial.list_values(objective.metric)
+            trial.list_counted_values(every_epoch)
+            if known
+            else trial.list_values(objective.metric)
         )
-        values = tuple(r for r in reports if 0 < r[0] <= _MAX_EPOCHS and math.isfinite(r[1]))
+        values = tuple(
+            r for r in reports if 0 < r[0] <= _MAX_EPOCHS and math.isfinite(r[1])
+        )
         failed = trial.status == FAILED or (known and trial.is_beyond(every_epoch))
         if not values and not failed:
             self._without_value += 1
@@ -268,18 +301,26 @@ class _Match:
             if name in values_by_name or not _is_searched(domain)
         }
         try:
-            if self._fills and any(map(_is_searched, map(self._space.get, trial.config))):
-                self._filled |= dict.fromkeys(name for name in self._space if name not in config)
+            if self._fills and any(
+                map(_is_searched, map(self._space.get, trial.config))
+            ):
+                self._filled |= dict.fromkeys(
+                    name for name in self._space if name not in config
+                )
                 centre_D = np.full(len(self._encoding), 0.5)
                 config = self._encoding.complete(config, centre_D)
             self._encoding.encode(config)
         except FaultsError as error:
-            self._outside.update(dict.fromkeys((fault.key for fault in error.faults), 1))
+            self._outside.update(
+                dict.fromkeys((fault.key for fault in error.faults), 1)
+            )
             return None
         tried = trial.status != FAILED and self._is_same_training(trial.config, config)
         return WarmTrial(trial.trial_id, config, values, failed, tried)
 
-    def _is_same_training(self, old: Mapping[str, Value], new: Mapping[str, Value]) -> bool:
+    def _is_same_training(
+        self, old: Mapping[str, Value], new: Mapping[str, Value]
+    ) -> bool:
         """Whether a trial of `new` would be trained here as that of `old` was there."""
         spec = self._spec
         before = self._before
@@ -315,7 +356,11 @@ class _Match:
             {
                 "trainable": each.trainable,
                 "epochs of a trial": each.epochs,
-                **{f"training.{n}": v for n, v in each.training.items() if n not in searched},
+                **{
+                    f"training.{n}": v
+                    for n, v in each.training.items()
+                    if n not in searched
+                },
             }
             for each in (before, spec)
         )

@@ -26,7 +26,8 @@ from tuner.service.answers import build_refusal
 
 MAX_BODY_BYTES = 1 << 20
 TOKEN_VARIABLE = "TUNER_SERVE_TOKEN"  # in the environment
-_TOKEN = re.compile(r"[A-Za-z0-9._~-]{32,200}")  # needs no quoting in a URL, header or cookie
+# Needs no quoting in a URL, header or cookie
+_TOKEN = re.compile(r"[A-Za-z0-9._~-]{32,200}")
 
 _READING = ("GET", "HEAD")
 PAGE_POLICY = (
@@ -79,7 +80,9 @@ class Access:
         (DNS rebinding). The port may be that of an ssh tunnel.
         """
         name = _parse_host(host)
-        return name is not None and (name in self.names or _parse_address(name) is not None)
+        return name is not None and (
+            name in self.names or _parse_address(name) is not None
+        )
 
     def is_token(self, text: str) -> bool:
         return hmac.compare_digest(text.encode("utf-8", "replace"), self.token.encode())
@@ -95,7 +98,12 @@ class Access:
             )
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(
-            self.cookie, self.token, path="/", secure=self.is_tls, httponly=True, samesite="strict"
+            self.cookie,
+            self.token,
+            path="/",
+            secure=self.is_tls,
+            httponly=True,
+            samesite="strict",
         )
         return answer
 
@@ -116,7 +124,9 @@ class Access:
         origin = f"{'https' if self.is_tls else 'http'}://{headers.get('host', '')}"
         is_same_origin = headers.get("origin", "").lower() == origin.lower()
         if request.scope["method"] not in _READING and not is_same_origin:
-            return build_refusal(403, "only this server's own page may request a change")
+            return build_refusal(
+                403, "only this server's own page may request a change"
+            )
         return None
 
 
@@ -151,16 +161,22 @@ class Guard:
             return build_refusal(400, "this server has another name")
         if path == "/" and (entered := self._access.accept_token(request)):
             return entered
-        if path.startswith(("/api", "/mcp")) and (refused := self._access.check_request(request)):
+        if path.startswith(("/api", "/mcp")) and (
+            refused := self._access.check_request(request)
+        ):
             return refused
         if request.scope["method"] in _READING:
             return None
         size = request.headers.get("content-length", "0")
         if not size.isdecimal() or "transfer-encoding" in request.headers:
             return build_refusal(411, "a request with a body needs Content-Length")
-        is_too_large = len(size) > len(str(MAX_BODY_BYTES)) or int(size) > MAX_BODY_BYTES
+        is_too_large = (
+            len(size) > len(str(MAX_BODY_BYTES)) or int(size) > MAX_BODY_BYTES
+        )
         return (
-            build_refusal(413, f"a body may have {MAX_BODY_BYTES} bytes") if is_too_large else None
+            build_refusal(413, f"a body may have {MAX_BODY_BYTES} bytes")
+            if is_too_large
+            else None
         )
 
 

@@ -22,7 +22,8 @@ from tuner.wording import find_program
 
 _EVERY_S = 30.0  # between two computations, at least
 _SHARE = 0.02  # of a core that they take, at most
-_QUEUED = {"run": "add", "confirm": "confirm"}  # the command of `tuner queue` for one of `tuner`
+# The command of `tuner queue` for one of `tuner`
+_QUEUED = {"run": "add", "confirm": "confirm"}
 _MORE = "--add-samples"
 
 router = APIRouter(prefix="/api/experiments")
@@ -90,10 +91,14 @@ class Offer(NamedTuple):
 def advice(
     request: Request,
     results: Opened,
-    ask: Annotated[str | None, Query(description="hyperparameters, separated by commas")] = None,
+    ask: Annotated[
+        str | None, Query(description="hyperparameters, separated by commas")
+    ] = None,
 ) -> Response:
     """What to change: `tuner advise --json`."""
-    return Json({"findings": compute_findings(results.name, request.app.state.storage, ask=ask)})
+    return Json(
+        {"findings": compute_findings(results.name, request.app.state.storage, ask=ask)}
+    )
 
 
 @router.get("/{name}/findings")

@@ -51,8 +51,14 @@ _STATUSES = {
 def _render_error(request: Request, error: Exception) -> Response:
     """The message of a TunerError, or of a storage's OSError."""
     # Below ask-tell this process drives: what fails there is not the request
-    kinds = {ExperimentError: 503, **_STATUSES} if "/ask-tell/" in request.url.path else _STATUSES
-    status = next((code for kind, code in kinds.items() if isinstance(error, kind)), 500)
+    kinds = (
+        {ExperimentError: 503, **_STATUSES}
+        if "/ask-tell/" in request.url.path
+        else _STATUSES
+    )
+    status = next(
+        (code for kind, code in kinds.items() if isinstance(error, kind)), 500
+    )
     headers = {"Retry-After": RETRY_S} if isinstance(error, SearchClosedError) else {}
     return build_refusal(status, str(error), headers=headers)
 

@@ -127,7 +127,9 @@ def figures(
     metric: Annotated[str | None, Query(description="of the curves")] = None,
 ) -> Response:
     """The figures of the trials that are chosen, as descriptions for plotly.js."""
-    return Json(describe_figures(results, section, where=where, top=top, by=by, metric=metric))
+    return Json(
+        describe_figures(results, section, where=where, top=top, by=by, metric=metric)
+    )
 
 
 @router.get("/{name}/spec")
@@ -152,7 +154,11 @@ def controls(results: Opened) -> Response:
     in_order = [by_id[request_id] for request_id in sorted(by_id)]
     return Json(
         [
-            {**each, "text": format_control(each["control"]), "line": format_dated_request(each)}
+            {
+                **each,
+                "text": format_control(each["control"]),
+                "line": format_dated_request(each),
+            }
             for each in in_order
         ]
     )
@@ -189,10 +195,17 @@ def describe_figures(
         for section in sections
         for figure in draw_section(section, data, by=by, metric=metric)
     ]
-    return {"metric": results.metric, "mode": results.mode, "metrics": metrics, "figures": drawn}
+    return {
+        "metric": results.metric,
+        "mode": results.mode,
+        "metrics": metrics,
+        "figures": drawn,
+    }
 
 
-def read_log(results: Results, trial: TrialRecord, *, most: int = _MAX_LOG_BYTES) -> str:
+def read_log(
+    results: Results, trial: TrialRecord, *, most: int = _MAX_LOG_BYTES
+) -> str:
     """The last lines of a trial's output, or "".
 
     Colours are removed, and progress bars show their last state. Only a plain file in the

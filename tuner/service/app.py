@@ -33,7 +33,13 @@ from tuner.experiment.results.confirmation import show_json
 from tuner.experiment.verbs import VERBS
 from tuner.places import find_default_storage
 from tuner.service import advice, api, ask_tell, new_searches, views
-from tuner.service.access import Access, Guard, choose_token, is_loopback, list_host_names
+from tuner.service.access import (
+    Access,
+    Guard,
+    choose_token,
+    is_loopback,
+    list_host_names,
+)
 from tuner.service.answers import ERRORS, RETRY_S, build_refusal
 from tuner.service.views import describe_experiment
 from tuner.service.watch import Experiments
@@ -50,7 +56,10 @@ def create_application(
 ) -> FastAPI:
     """The server of a storage. `state.live` ends its streams. agents: limits; None: no MCP."""
     live = Live(Experiments(storage))
-    routes: list[BaseRoute] = [Route("/verbs.js", _serve_verbs), Route("/plotly.js", _serve_plotly)]
+    routes: list[BaseRoute] = [
+        Route("/verbs.js", _serve_verbs),
+        Route("/plotly.js", _serve_plotly),
+    ]
     answering: Callable[[], Any] = nullcontext
     if agents is not None:
         from tuner.service import mcp  # takes 0.4 s
@@ -170,7 +179,9 @@ class Live:
         """
         headers = {"X-Accel-Buffering": "no"}
         events = self._yield_events(experiment)
-        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+        return StreamingResponse(
+            events, media_type="text/event-stream", headers=headers
+        )
 
     async def _yield_events(self, name: str | None) -> AsyncIterator[str]:
         self._listeners += 1
@@ -181,10 +192,14 @@ class Live:
             while not self._is_over:
                 version = self.experiments.version
                 if version != seen:
-                    yield _format_event("experiments", self.experiments.list_changes(seen))
+                    yield _format_event(
+                        "experiments", self.experiments.list_changes(seen)
+                    )
                     seen = version
                 if name is not None and seen:
-                    now, stands = await run_in_threadpool(self._describe_experiment, name, opened)
+                    now, stands = await run_in_threadpool(
+                        self._describe_experiment, name, opened
+                    )
                     if now != opened:
                         yield _format_event("experiment", stands)
                         opened = now
@@ -201,7 +216,10 @@ class Live:
             results = self.experiments.open_experiment(name)
             if results.version == seen:
                 return seen, {}
-            return results.version, {**show_json(results), "view": describe_experiment(results)}
+            return results.version, {
+                **show_json(results),
+                "view": describe_experiment(results),
+            }
         except (TunerError, OSError) as error:
             return -2, {"name": name, "error": str(error)}
 
@@ -241,8 +259,12 @@ def check_pair(cert: Path | None, key: Path | None) -> bool:
     if cert is None and key is None:
         return False
     if cert is None or key is None:
-        raise UsageError("--cert and --key go together: the certificate's file and its key's")
-    with translate_error(UsageError, f"--cert {cert} and --key {key} are no pair for TLS"):
+        raise UsageError(
+            "--cert and --key go together: the certificate's file and its key's"
+        )
+    with translate_error(
+        UsageError, f"--cert {cert} and --key {key} are no pair for TLS"
+    ):
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
     return True
 
@@ -288,7 +310,9 @@ def serve(
     url = f"{'https' if is_tls else 'http'}://{name}:{port}/?token={access.token}"
     with suppress(KeyboardInterrupt):  # a signal before the server handles them
         notify(url, port)
-        _Server(config, app.state.live, app.state.searches.close_all).run(sockets=[listening])
+        _Server(config, app.state.live, app.state.searches.close_all).run(
+            sockets=[listening]
+        )
 
 
 class _Connection(H11Protocol):

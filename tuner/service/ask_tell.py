@@ -66,12 +66,17 @@ class Searches:
             raise UsageError(f"trainable: must be {ELSEWHERE!r}, or left out")
         with self._opening, suppress(NameTakenError):
             self._check_not_ending(spec.name)
-            if spec.name not in self._open and not ExperimentFolder(spec.folder).is_taken:
+            if (
+                spec.name not in self._open
+                and not ExperimentFolder(spec.folder).is_taken
+            ):
                 self._open[spec.name] = AskTell(spec).__enter__()
                 return spec.name, True
         existing = self.open_search(spec.name).spec
         if existing.model_copy(update={"storage": spec.storage}) != spec:
-            raise NameTakenError(f"experiment {spec.name!r} exists, and has another spec")
+            raise NameTakenError(
+                f"experiment {spec.name!r} exists, and has another spec"
+            )
         return spec.name, False
 
     def open_search(self, name: str) -> AskTell:
@@ -114,7 +119,9 @@ class Searches:
     def _check_not_ending(self, name: str) -> None:
         """Raise SearchClosedError if no search is opened any more. Within `_opening`."""
         if self._is_ending:
-            raise SearchClosedError(f"{name} is closed, as the server ends: ask again in a while")
+            raise SearchClosedError(
+                f"{name} is closed, as the server ends: ask again in a while"
+            )
 
     def close_all(self) -> None:
         """Close all, also those after one whose storage fails, and open no other."""
@@ -131,7 +138,8 @@ class Client(Settings):
     client: str | None = None
 
 
-class Report(Settings, defer_build=False):  # FastAPI warns of fields of models not built
+class Report(Settings, defer_build=False):
+    # FastAPI warns of fields of models not built
     """The metrics of an epoch."""
 
     epoch: int = Field(ge=1, strict=True)
@@ -142,7 +150,9 @@ class Failure(Settings):
     """Why a trial failed, if it did, and the kind of its failure."""
 
     failure: str | None = None
-    kind: str | None = Field("exception", json_schema_extra={"enum": list(FAILURE_KINDS)})
+    kind: str | None = Field(
+        "exception", json_schema_extra={"enum": list(FAILURE_KINDS)}
+    )
 
 
 async def _find_searches(request: Request) -> Searches:
@@ -173,7 +183,9 @@ def suggest(searches: All, name: str, body: Client | None = None) -> Response:
 def report(searches: All, name: str, trial_id: str, body: Report) -> Response:
     """Report the metrics of an epoch. Repeating a report does no harm."""
     search = searches.open_trial_search(name, trial_id)
-    return _render_state(search, trial_id, search.report(trial_id, body.epoch, body.metrics))
+    return _render_state(
+        search, trial_id, search.report(trial_id, body.epoch, body.metrics)
+    )
 
 
 @router.get("/{name}/trials/{trial_id}/should-stop")
@@ -185,7 +197,9 @@ def should_stop(searches: All, name: str, trial_id: str) -> Response:
 
 
 @router.post("/{name}/trials/{trial_id}/complete")
-def complete(searches: All, name: str, trial_id: str, body: Failure | None = None) -> Response:
+def complete(
+    searches: All, name: str, trial_id: str, body: Failure | None = None
+) -> Response:
     """End a trial: at its end, or with a failure in words, of a kind."""
     search = searches.open_trial_search(name, trial_id)
     how = body or Failure()

@@ -22,15 +22,21 @@ Findings = list[dict[str, Any]]
 def run_tuner(*arguments: str) -> str:
     """The output of a command of tuner, in a process of its own; UsageError if it fails."""
     command = [sys.executable, "-m", "tuner", *arguments]
-    with translate_error(UsageError, "the command has no end", of=subprocess.TimeoutExpired):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    with translate_error(
+        UsageError, "the command has no end", of=subprocess.TimeoutExpired
+    ):
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S
+        )
     if done.returncode:
         message = done.stderr.rpartition(ERROR)[2].strip()
         raise UsageError(message or f"the command has failed with {done.returncode}")
     return done.stdout
 
 
-def compute_findings(name: str, storage: str | None, *, ask: str | None = None) -> Findings:
+def compute_findings(
+    name: str, storage: str | None, *, ask: str | None = None
+) -> Findings:
     """The findings of `tuner advise --json`; raises UsageError.
 
     With many trials that takes seconds, which no other answer waits for.
@@ -38,7 +44,9 @@ def compute_findings(name: str, storage: str | None, *, ask: str | None = None) 
     options = ["--storage", storage] if storage else []
     if ask:
         options += ["--ask", ask]
-    findings: Findings = json.loads(run_tuner("advise", "--json", *options, "--", name))["findings"]
+    findings: Findings = json.loads(
+        run_tuner("advise", "--json", *options, "--", name)
+    )["findings"]
     return findings
 
 
@@ -50,7 +58,9 @@ def validate_experiment(
     experiment: a name, images after a scheme as in folder:PATH, or a spec. settings: KEY=VALUE.
     storage: None for the default. Raises UsageError for a file, code, or a spec with faults.
     """
-    raw = apply_assignments(experiment if isinstance(experiment, dict) else {}, settings)
+    raw = apply_assignments(
+        experiment if isinstance(experiment, dict) else {}, settings
+    )
     check_remote(raw)
     options = [] if storage is None else ["--storage", storage]
     schemes = tuple(load_default_declaration().schemes)
@@ -60,11 +70,16 @@ def validate_experiment(
             file.flush()
             experiment = file.name
             settings = ()
-        elif not experiment.isidentifier() and experiment.partition(":")[0] not in schemes:
+        elif (
+            not experiment.isidentifier()
+            and experiment.partition(":")[0] not in schemes
+        ):
             rule = "must be a name, or images after a scheme"
             raise UsageError(str(Fault("experiment", rule, experiment, schemes)))
         try:
-            output = run_tuner("validate", "--json", *options, "--", experiment, *settings)
+            output = run_tuner(
+                "validate", "--json", *options, "--", experiment, *settings
+            )
         except UsageError as error:
             raise UsageError(str(error).replace(file.name, "the spec")) from None
     plan = json.loads(output)

@@ -57,7 +57,9 @@ def choose_rows(
 ChosenRows = Annotated[Chosen, Depends(choose_rows)]
 
 
-def choose_trials(results: Followed, order: Sequence[int], top: int | None) -> dict[int, str]:
+def choose_trials(
+    results: Followed, order: Sequence[int], top: int | None
+) -> dict[int, str]:
     """The ids of the rows in `order`, or of the best `top` of them, by the number of the row."""
     rows = results.rows
     ids = {number: rows[number]["trial_id"] for number in order}

@@ -38,7 +38,8 @@ from tuner.service.watch import Experiments
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
 BRIEF = 2000  # bytes of an answer, and of an error
-AGENT = "mcp:"  # before a client's name, as the requester of controls and the user of entries
+# Before a client's name, as the requester of controls and the user of entries
+AGENT = "mcp:"
 _SHORT = 10  # rows of a brief list
 _INSTRUCTIONS = (
     "Searches for hyperparameters: validate checks a spec, queue_add adds it to the queue, which "
@@ -50,11 +51,15 @@ Experiment = Annotated[
     str | dict[str, Any],
     Field(description="a name such as digits; images, folder:PATH; or a complete spec"),
 ]
-Settings = Annotated[Sequence[str], Field(description="KEY=VALUE, each a key of the spec")]
+Settings = Annotated[
+    Sequence[str], Field(description="KEY=VALUE, each a key of the spec")
+]
 Value = str | int | float | dict[str, Any] | None
 Verb = Annotated[str, Field(json_schema_extra={"enum": list(VERBS)})]
 Full = Annotated[bool, Field(description="the complete answer, however long")]
-Limit = Annotated[int, Field(ge=1, description=f"at most so many; above {_SHORT} in full")]
+Limit = Annotated[
+    int, Field(ge=1, description=f"at most so many; above {_SHORT} in full")
+]
 Text = str | None
 
 
@@ -77,62 +82,92 @@ class Tools:
         """The latest experiments. where: an expression over their keys, as status == 'running'."""
         matches = find(self._experiments.list_experiments(), where=where)
         rows = [experiment.as_dict() for experiment in matches[::-1][:limit]]
-        return _format_answer({"matches": len(matches), "experiments": rows}, limit > _SHORT)
+        return _format_answer(
+            {"matches": len(matches), "experiments": rows}, limit > _SHORT
+        )
 
     def show(self, name: str, trial_id: Text = None, full: Full = False) -> str:
         """The status, best trial and controls of an experiment; or a trial with its reports."""
         results = self._experiments.open_experiment(name)
         if trial_id:
-            return _format_answer(describe_trial(results, results.trial(trial_id)), full)
+            return _format_answer(
+                describe_trial(results, results.trial(trial_id)), full
+            )
         return _format_answer(show_json(results), full)
 
-    def trials(self, name: str, where: Text = None, sort: Text = None, limit: Limit = 10) -> str:
+    def trials(
+        self, name: str, where: Text = None, sort: Text = None, limit: Limit = 10
+    ) -> str:
         """The trials of an experiment. where: an expression over their keys; sort: KEY or -KEY."""
         results = self._experiments.open_experiment(name)
         key = (sort or "").removeprefix("-") or None
         chosen = choose_rows(results, where, key, sort != key, limit)
-        return _format_answer({"matches": chosen.total, "trials": chosen.rows}, limit > _SHORT)
+        return _format_answer(
+            {"matches": chosen.total, "trials": chosen.rows}, limit > _SHORT
+        )
 
     def advise(self, name: str, full: Full = False) -> str:
         """What to change after a search, with evidence and the command to run next."""
         experiment = self._experiments.open_experiment(name).name
-        return _format_answer({"findings": compute_findings(experiment, self._storage)}, full)
+        return _format_answer(
+            {"findings": compute_findings(experiment, self._storage)}, full
+        )
 
-    def validate(self, experiment: Experiment, settings: Settings = (), full: Full = False) -> str:
+    def validate(
+        self, experiment: Experiment, settings: Settings = (), full: Full = False
+    ) -> str:
         """Check a spec: its faults, or the trials, data and time that it takes. Starts nothing."""
-        return _format_answer(validate_experiment(experiment, settings, self._storage), full)
+        return _format_answer(
+            validate_experiment(experiment, settings, self._storage), full
+        )
 
     def queue_list(self, limit: Limit = 10) -> str:
         """The latest searches in the queue, with their users."""
         rows = [status.as_dict() for status in self._queue.list_statuses()]
-        return _format_answer({"entries": len(rows), "queue": rows[::-1][:limit]}, limit > _SHORT)
+        return _format_answer(
+            {"entries": len(rows), "queue": rows[::-1][:limit]}, limit > _SHORT
+        )
 
-    def queue_add(self, context: Context, experiment: Experiment, settings: Settings = ()) -> str:
+    def queue_add(
+        self, context: Context, experiment: Experiment, settings: Settings = ()
+    ) -> str:
         """Check a spec and add it to the queue. Answers with the name of the new experiment."""
-        spec = build_spec(validate_experiment(experiment, settings, self._storage)["spec"])
+        spec = build_spec(
+            validate_experiment(experiment, settings, self._storage)["spec"]
+        )
         entry = build_entry(spec, user=_find_user(context), directory=os.getcwd())
         with self._adding:
             self._check_limits(spec)
-            name = self._queue.add(entry, is_named=any(s.startswith("name=") for s in settings))
+            name = self._queue.add(
+                entry, is_named=any(s.startswith("name=") for s in settings)
+            )
         return _format_answer({"name": name, "user": entry.user, "trials": spec.trials})
 
-    def control(self, context: Context, name: str, verb: Verb, value: Value = None) -> str:
+    def control(
+        self, context: Context, name: str, verb: Verb, value: Value = None
+    ) -> str:
         """Steer a running search; later, `show` has the answer. Verbs:"""
         if verb not in VERBS:
             raise UsageError(str(build_unknown_fault("verb", "verb", verb, VERBS)))
         key = "trials" if verb in ("num-samples", "try") else VERBS[verb].field
         if key in self._limits:
-            raise UsageError(f"{verb}: is for users alone, since the {key} of agents are limited")
+            raise UsageError(
+                f"{verb}: is for users alone, since the {key} of agents are limited"
+            )
         control = build_control(verb, value)
         files = self._experiments.open_experiment(name).files
-        return _format_answer({"id": send_request(files, control, by=_find_user(context))})
+        return _format_answer(
+            {"id": send_request(files, control, by=_find_user(context))}
+        )
 
     def _check_limits(self, spec: ExperimentSpec) -> None:
         """Raise UsageError if the spec takes more than agents have left."""
         for key, most in self._limits.items():
             entries = map(self._queue.read_entry, self._queue.list_files())
             specs = [
-                build_entry_spec(each) for each in entries if each and each.user.startswith(AGENT)
+                build_entry_spec(each)
+                for each in entries
+                if each and each.user.startswith(AGENT)
             ]
             left = most - sum(getattr(each, key) or 0 for each in specs)
             if (amount := getattr(spec, key)) is None or amount > left:
@@ -146,7 +181,9 @@ def serve_tools(tools: Tools) -> tuple[list[Route], Callable[[], Any]]:
     server = MCPServer(
         "tuner", version=version("tuner"), instructions=_INSTRUCTIONS, log_level="ERROR"
     )
-    verbs = "; ".join(f"{verb.name} {verb.written}: {verb.does}" for verb in VERBS.values())
+    verbs = "; ".join(
+        f"{verb.name} {verb.written}: {verb.does}" for verb in VERBS.values()
+    )
     for name, method in vars(Tools).items():
         if not name.startswith("_"):
             about = f"{method.__doc__} {verbs}" if name == "control" else method.__doc__
@@ -156,9 +193,14 @@ def serve_tools(tools: Tools) -> tuple[list[Route], Callable[[], Any]]:
         json_response=True,
         stateless_http=True,  # no session that a restart of the server could end
         # access.Guard checks the header Host
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        transport_security=TransportSecuritySettings(
+            enable_dns_rebinding_protection=False
+        ),
     ).routes
-    routes = [Route("/mcp", route.endpoint, methods=["POST"]), Route("/mcp", _refuse_stream)]
+    routes = [
+        Route("/mcp", route.endpoint, methods=["POST"]),
+        Route("/mcp", _refuse_stream),
+    ]
     return routes, server.session_manager.run
 
 
@@ -193,9 +235,9 @@ def _format_answer(answer: dict[str, Any], is_full: bool = False) -> str:
     text = json.dumps(answer, separators=(",", ":"))
     if not is_full and len(text) > BRIEF:
         cut = {"cut": f"full, or a limit above {_SHORT}, gives the rest"}
-        text = json.dumps({**cut, **_clip_value(answer, [BRIEF * 3 // 4])}, separators=(",", ":"))[
-            :BRIEF
-        ]
+        text = json.dumps(
+            {**cut, **_clip_value(answer, [BRIEF * 3 // 4])}, separators=(",", ":")
+        )[:BRIEF]
     return text
 
 

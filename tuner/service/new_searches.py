@@ -32,7 +32,9 @@ from tuner.wording import find_program, format_time
 _LINE = re.compile(r"\bline (\d+)")
 
 router = APIRouter()
-Text = Annotated[str, Body(embed=True, description="arguments of `tuner run`, or a spec in YAML")]
+Text = Annotated[
+    str, Body(embed=True, description="arguments of `tuner run`, or a spec in YAML")
+]
 
 
 @router.get("/api/start")
@@ -40,7 +42,12 @@ def start(request: Request) -> Response:
     """What a new search can begin with, and what is in the queue."""
     statuses = Queue(request.app.state.storage).list_statuses()
     rows = [
-        [status.entry.name, status.entry.user, status.status, format_time(status.entry.added)]
+        [
+            status.entry.name,
+            status.entry.user,
+            status.status,
+            format_time(status.entry.added),
+        ]
         for status in statuses[::-1]
     ]
     line = (
@@ -74,7 +81,10 @@ def add(request: Request, text: Text) -> Response:
     return Json({"name": Queue(storage).add(entry, is_named=False)}, status_code=201)
 
 
-@router.get("/api/experiments/{name}/trials/{trial_id}/variation", response_class=PlainTextResponse)
+@router.get(
+    "/api/experiments/{name}/trials/{trial_id}/variation",
+    response_class=PlainTextResponse,
+)
 def variation(results: Opened, trial_id: str) -> Response:
     """A spec in YAML that trains the config of a trial once more, to be changed."""
     config = results.trial(trial_id).config
@@ -108,7 +118,10 @@ def list_faults(message: str, text: str) -> list[dict[str, Any]]:
         lines = find_lines(text)
     except (yaml.YAMLError, ValueError):
         lines = {}
-    return [{"line": find_line(fault, lines), "text": fault.strip()} for fault in faults or [head]]
+    return [
+        {"line": find_line(fault, lines), "text": fault.strip()}
+        for fault in faults or [head]
+    ]
 
 
 def find_line(fault: str, lines: Mapping[str, int]) -> int | None:

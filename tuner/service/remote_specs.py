@@ -28,19 +28,24 @@ SETTABLE = {
     "seed",
     "warm_start",
 }
-_PATHS = {"data_dir", "start_from"}  # settings of trials that name any file of this machine
+# Settings of trials that name any file of this machine
+_PATHS = {"data_dir", "start_from"}
 
 
 def check_remote(raw: Mapping[str, Any]) -> None:
     """Raise UsageError for a spec over HTTP that names code, or what is for the server's user."""
     if fault := find_value_fault(raw):
         raise UsageError(f"the spec {fault}")
-    refused = [key for key in raw if key in ExperimentSpec.model_fields.keys() - SETTABLE]
+    refused = [
+        key for key in raw if key in ExperimentSpec.model_fields.keys() - SETTABLE
+    ]
     if raw.get("trainable") != ELSEWHERE:  # whose settings mean nothing here
         for section, values in list_trial_sections(raw):
             refused += [f"{section}.{name}" for name in sorted(_PATHS & values.keys())]
     if refused:
-        raise UsageError("\n".join(f"{key}: is the server's own; leave it out" for key in refused))
+        raise UsageError(
+            "\n".join(f"{key}: is the server's own; leave it out" for key in refused)
+        )
     earlier = raw.get("warm_start")
     for name in earlier if isinstance(earlier, list) else [earlier]:
         if isinstance(name, str) and name != COMPLETE_STORAGE and not is_name(name):

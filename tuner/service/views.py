@@ -20,7 +20,11 @@ from tuner.experiment.results.confirmation import find_refit
 from tuner.experiment.results.measured_tests import read_best_test, read_trial_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import find_best_report
-from tuner.experiment.results.split_details import CLASS_HEAD, MISTAKES, build_class_table
+from tuner.experiment.results.split_details import (
+    CLASS_HEAD,
+    MISTAKES,
+    build_class_table,
+)
 from tuner.experiment.trials import TrialError, TrialRecord
 from tuner.reporting import comparison_text
 from tuner.reporting.commands import format_experiment_name
@@ -33,7 +37,13 @@ from tuner.reporting.trial_tables import format_trial_cells, list_hyperparameter
 from tuner.service.answers import Json
 from tuner.service.dependencies import All, ChosenRows, Opened
 from tuner.spec.plain_values import flatten
-from tuner.wording import find_program, format_amount, format_config, format_duration, format_number
+from tuner.wording import (
+    find_program,
+    format_amount,
+    format_config,
+    format_duration,
+    format_number,
+)
 
 FEWEST = 2
 MOST = 5  # experiments that are compared on one page
@@ -148,7 +158,9 @@ def compare(
 ) -> Response:
     """Experiments side by side: what `tuner compare` says, figures, and their best configs."""
     if not FEWEST <= len(name) <= MOST:
-        raise UsageError(f"a page compares {FEWEST} to {MOST} experiments, got {len(name)}")
+        raise UsageError(
+            f"a page compares {FEWEST} to {MOST} experiments, got {len(name)}"
+        )
     comparison = Comparison([experiments.open_experiment(each) for each in name])
     return Json(
         {
@@ -164,9 +176,15 @@ def _describe_failure(error: TrialError) -> Section:
 
 
 def _describe_comparison(comparison: Comparison) -> Iterator[Section]:
-    yield {"title": "Which is ahead", "lines": [*comparison_text.format_verdict(comparison)]}
+    yield {
+        "title": "Which is ahead",
+        "lines": [*comparison_text.format_verdict(comparison)],
+    }
     tables = (
-        ("On average over the seeds", comparison_text.build_strategies_table(comparison)),
+        (
+            "On average over the seeds",
+            comparison_text.build_strategies_table(comparison),
+        ),
         ("The experiments", comparison_text.build_entrants_table(comparison)),
     )
     for title, (head, *rows) in tables:
@@ -178,11 +196,16 @@ def _describe_comparison(comparison: Comparison) -> Iterator[Section]:
         yield {"title": "What else differs", "lines": list(comparison.notes)}
 
 
-def _compare_configs(title: str, head: str, configs: Mapping[str, Mapping[str, Any]]) -> Section:
+def _compare_configs(
+    title: str, head: str, configs: Mapping[str, Mapping[str, Any]]
+) -> Section:
     rows = [
         [
             name,
-            *(format_number(config[name]) if name in config else "" for config in configs.values()),
+            *(
+                format_number(config[name]) if name in config else ""
+                for config in configs.values()
+            ),
         ]
         for name in list_hyperparameters(configs.values())
     ]
@@ -200,7 +223,9 @@ def _describe_trial(
     yield _compare_configs("Config", "", configs)
     reported = find_best_report(trial, results.objective)
     if reported:
-        metrics = [[name, format_number(value)] for name, value in reported.metrics.items()]
+        metrics = [
+            [name, format_number(value)] for name, value in reported.metrics.items()
+        ]
         yield {
             "title": f"Its best epoch, {reported.epoch}",
             "rows": [["metric", "value"], *metrics],
@@ -213,12 +238,18 @@ def _describe_trial(
     if kept:
         name = format_experiment_name(results.folder)
         command = f"Hand it over: {find_program()} export {name} --trial {trial.trial_id} --to DIR"
-        yield {"title": "Checkpoints", "lines": [command], "rows": [["epoch", "file"], *kept]}
+        yield {
+            "title": "Checkpoints",
+            "lines": [command],
+            "rows": [["epoch", "file"], *kept],
+        }
     if measured:
         yield from _describe_test(results, trial.trial_id, whose, measured)
 
 
-def _find_measured(results: Results, trial: TrialRecord) -> tuple[str, dict[str, Any] | None]:
+def _find_measured(
+    results: Results, trial: TrialRecord
+) -> tuple[str, dict[str, Any] | None]:
     """Whose model the test split has measured, and the record: the trial's, or its refit's."""
     if record := read_trial_test(results, trial):
         return "its", record
@@ -235,7 +266,9 @@ def _describe_test(
     results: Results, trial_id: str, whose: str, measured: Mapping[str, Any]
 ) -> Iterator[Section]:
     tests = [
-        [name, format_number(value)] for name, value in measured.items() if name.startswith("test_")
+        [name, format_number(value)]
+        for name, value in measured.items()
+        if name.startswith("test_")
     ]
     title = f"Held-out test split: {whose} model"
     yield {"title": title, "rows": [["metric", "value"], *tests]}

@@ -24,7 +24,11 @@ from tuner.experiment.history import History, pause_collector
 from tuner.experiment.reading import Tail
 from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.results.described import Described
-from tuner.experiment.results.listing import Listed, sort_oldest_first, summarize_experiment
+from tuner.experiment.results.listing import (
+    Listed,
+    sort_oldest_first,
+    summarize_experiment,
+)
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.trial_rows import build_trial_row
 from tuner.experiment.storage import find_experiment_folders, resolve_storage
@@ -36,7 +40,8 @@ from tuner.spec.sections import Objective
 _AT_ONCE = 8  # experiments that are read in parallel from a store, which answers slowly
 _BATCH = 24  # experiments that are read before the first are shown
 _MOST_KEPT = 4  # experiments in memory that do not run
-_Rows = dict[str, tuple[TrialRecord, dict[str, Any]]]  # by trial_id, with what they are made of
+# By trial_id, with what they are made of
+_Rows = dict[str, tuple[TrialRecord, dict[str, Any]]]
 
 
 class Followed(Results):
@@ -88,7 +93,8 @@ class Follower:
     def read_history(self, objective: Objective, images: object) -> History:
         """What the journal says now, of the experiment's next version."""
         size = os.stat(self.folder / JOURNAL).st_size
-        if size < self._size or not self.version:  # the local copy of a store's may be replaced
+        if size < self._size or not self.version:
+            # The local copy of a store's may be replaced
             self._tail = Tail(self.folder)
             self._history = History(objective, images=images)
         self._size = size
@@ -172,9 +178,12 @@ class Experiments:
                 for entry in list(self._entries.values()):
                     if entry.due <= now:
                         self._ask(entry, now)
-            except Exception as error:  # storages raise many kinds; the next look tries again
+            except Exception as error:
+                # Storages raise many kinds; the next look tries again
                 is_ours = isinstance(error, TunerError)
-                problem = str(error) if is_ours else f"{self.place} cannot be read: {error}"
+                problem = (
+                    str(error) if is_ours else f"{self.place} cannot be read: {error}"
+                )
             if problem != self._problem or not self.version:
                 self._problem = problem
                 self.version += 1
@@ -198,7 +207,9 @@ class Experiments:
         return {
             "is_all": not version,
             "place": self.place,
-            "listed": [e.json for e in list(self._entries.values()) if e.version > version],
+            "listed": [
+                e.json for e in list(self._entries.values()) if e.version > version
+            ],
             "gone": [name for name, when in list(self._gone.items()) if when > version],
             "to_read": len(self._to_read),
             "problem": self._problem,
@@ -225,7 +236,11 @@ class Experiments:
             follower = self._followers.pop(folder, None) or Follower(folder)
             results = follower.read()
             self._followers[folder] = follower
-            over = [p for p, each in self._followers.items() if each.latest.status != RUNNING]
+            over = [
+                p
+                for p, each in self._followers.items()
+                if each.latest.status != RUNNING
+            ]
             for path in over[:-_MOST_KEPT]:
                 del self._followers[path]
         return results
@@ -234,7 +249,10 @@ class Experiments:
         """Notice new folders, and those that have gone."""
         if now < self._names_due:
             return
-        folders = {f.name: f for f in find_experiment_folders(self._storage, trusted=self._entries)}
+        folders = {
+            f.name: f
+            for f in find_experiment_folders(self._storage, trusted=self._entries)
+        }
         for name in self._entries.keys() - folders.keys():
             with self._following:
                 self._followers.pop(self._entries.pop(name).listed.folder, None)

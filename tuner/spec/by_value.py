@@ -19,7 +19,9 @@ class ByValue(str):
     _value: Any
     _pickled: bytes | None
 
-    def __new__(cls, value: Any, pickled: bytes | None = None, text: str = "") -> ByValue:
+    def __new__(
+        cls, value: Any, pickled: bytes | None = None, text: str = ""
+    ) -> ByValue:
         from tuner import ray_compat
 
         self = super().__new__(cls, text or _format_by_value(value))

@@ -25,8 +25,10 @@ from tuner.spec.command import read_command
 from tuner.spec.notify import has_variable
 
 IMAGE_CLASSIFIER = "tuner.vision.image_classifier:ImageClassifier"
-ELSEWHERE = "elsewhere"  # the trainable of an experiment whose trials run elsewhere: no code
-CLASSIFIER_BEFORE = "tuner.classifier.image_classifier:ImageClassifier"  # in earlier folders
+# The trainable of an experiment whose trials run elsewhere: no code
+ELSEWHERE = "elsewhere"
+# In earlier folders
+CLASSIFIER_BEFORE = "tuner.classifier.image_classifier:ImageClassifier"
 DECLARATION = "DECLARATION"  # the name of a Declaration in a module `declaration`
 _SHIPPED = "tuner.shipped."
 NOT_STANDARD = "must not be of Python's standard library"
@@ -62,7 +64,11 @@ class NamedCode:
         """What a user who has run this code has run; a command depends on its directory."""
         if self.kind == "module":
             return f"{self.path} in {self.file and self.file.resolve()}"
-        return f"{self.description} in {Path.cwd()}" if self.kind == "command" else self.description
+        return (
+            f"{self.description} in {Path.cwd()}"
+            if self.kind == "command"
+            else self.description
+        )
 
     @property
     def is_remembered(self) -> bool:
@@ -76,7 +82,9 @@ class NamedCode:
 
     @property
     def _record(self) -> Path:
-        return _find_state_folder() / "code" / sha256(self.identity.encode()).hexdigest()
+        return (
+            _find_state_folder() / "code" / sha256(self.identity.encode()).hexdigest()
+        )
 
 
 def find_code(spec: Mapping[str, Any]) -> list[NamedCode]:
@@ -84,11 +92,14 @@ def find_code(spec: Mapping[str, Any]) -> list[NamedCode]:
     code = [
         NamedCode(key, path)
         for key, path in _find_paths(spec)
-        if path not in (IMAGE_CLASSIFIER, CLASSIFIER_BEFORE) and not path.startswith(_SHIPPED)
+        if path not in (IMAGE_CLASSIFIER, CLASSIFIER_BEFORE)
+        and not path.startswith(_SHIPPED)
     ]
     code = [each for each in code if not is_standard(each.module)]
     if command := read_command(spec.get("trainable")):
-        code.insert(0, NamedCode("trainable", str(command).removeprefix("$ "), "command"))
+        code.insert(
+            0, NamedCode("trainable", str(command).removeprefix("$ "), "command")
+        )
     targets = spec.get("notify")
     for target in targets if isinstance(targets, list | tuple) else [targets]:
         if isinstance(target, str) and has_variable(target):
@@ -98,7 +109,8 @@ def find_code(spec: Mapping[str, Any]) -> list[NamedCode]:
 
 def _find_paths(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     trainable, search, scheduler = map(spec.get, ("trainable", "search", "scheduler"))
-    if trainable is None or str(trainable).startswith("tuner."):  # the classifier, by any path
+    if trainable is None or str(trainable).startswith("tuner."):
+        # The classifier, by any path
         # By its path: the spec stands below the Learner that ships and cannot import it
         shipped = import_module(str(find_declaration_module(IMAGE_CLASSIFIER)))
         yield from getattr(shipped, DECLARATION).find_code_paths(spec)
@@ -115,7 +127,9 @@ def _find_paths(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield key, path
 
 
-def list_trial_sections(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def list_trial_sections(
+    spec: Mapping[str, Any],
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(section, its settings) of each part of a spec's plain values that sets a trial's."""
     search = spec.get("search")
     search = search if isinstance(search, Mapping) else {}
@@ -124,7 +138,11 @@ def list_trial_sections(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[
         configs = search.get(field)
         numbered = enumerate(configs) if isinstance(configs, list | tuple) else ()
         sections |= {f"search.{field}.{number}": config for number, config in numbered}
-    yield from ((name, values) for name, values in sections.items() if isinstance(values, Mapping))
+    yield from (
+        (name, values)
+        for name, values in sections.items()
+        if isinstance(values, Mapping)
+    )
 
 
 def refuse_elsewhere(trainable: str) -> None:
@@ -167,4 +185,7 @@ def is_standard(module: str) -> bool:
 
 def _find_state_folder() -> Path:
     """The folder for state that outlives a process (XDG_STATE_HOME)."""
-    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "tuner"
+    return (
+        Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+        / "tuner"
+    )

@@ -39,15 +39,21 @@ class Command(str):
     @classmethod
     def read(cls, raw: object) -> Command:
         """The command that a spec's `trainable` holds. Raises FaultsError for anything else."""
-        command = raw.get("command") if isinstance(raw, Mapping) and len(raw) == 1 else None
+        command = (
+            raw.get("command") if isinstance(raw, Mapping) and len(raw) == 1 else None
+        )
         try:
             arguments = shlex.split(command) if isinstance(command, str) else command
         except ValueError as error:  # a quote that does not end
-            raise FaultsError(Fault("command", f"cannot be split: {error}", command)) from error
+            raise FaultsError(
+                Fault("command", f"cannot be split: {error}", command)
+            ) from error
         if not isinstance(arguments, list | tuple) or not arguments or not arguments[0]:
             raise bad_value(_RULE, raw)
         if not all(isinstance(each, str | int | float) for each in arguments):
-            raise FaultsError(Fault("command", "must hold text and numbers alone", command))
+            raise FaultsError(
+                Fault("command", "must hold text and numbers alone", command)
+            )
         return cls([*map(str, arguments)])
 
     @property
@@ -103,7 +109,10 @@ class Command(str):
     @property
     def script(self) -> str | None:
         arguments = [text for text in self.arguments if text != "-u"]
-        is_python = re.fullmatch(r"python[\d.]*", arguments[0]) or arguments[0] == sys.executable
+        is_python = (
+            re.fullmatch(r"python[\d.]*", arguments[0])
+            or arguments[0] == sys.executable
+        )
         runs_file = is_python and len(arguments) > 1 and arguments[1].endswith(".py")
         return arguments[1] if runs_file else None
 
@@ -112,7 +121,10 @@ class Command(str):
         """The default name of its experiment: that of the first .py file, or of the program."""
         scripts = [text for text in self.arguments if text.endswith(".py")]
         stem = Path((scripts or self.arguments)[0]).stem
-        return re.sub(r"[^\w-]+|^[^A-Za-z0-9]+", "-", stem, flags=re.ASCII).strip("-_") or "command"
+        return (
+            re.sub(r"[^\w-]+|^[^A-Za-z0-9]+", "-", stem, flags=re.ASCII).strip("-_")
+            or "command"
+        )
 
 
 def read_command(trainable: object) -> Command | None:
@@ -164,4 +176,6 @@ def _render_argument(text: str, config: Mapping[str, Any]) -> list[str] | None:
 
 def _format_value(value: Any) -> str:
     """Lists and mappings as JSON, all else as Python shows it."""
-    return json.dumps(value) if isinstance(value, Mapping | list | tuple) else str(value)
+    return (
+        json.dumps(value) if isinstance(value, Mapping | list | tuple) else str(value)
+    )

@@ -107,13 +107,19 @@ class Declaration:
         if self.settings is None:
             return []
         outside = {"epochs", "seed"} - self.settings.model_fields.keys()
-        return parse(self.settings, {k: v for k, v in values.items() if k not in outside})[1]
+        return parse(
+            self.settings, {k: v for k, v in values.items() if k not in outside}
+        )[1]
 
     def find_faults(self, spec: ExperimentSpec, *, here: bool) -> Iterator[Fault]:
         """The faults of a spec. here: whether trials run on this machine."""
         folder = spec.training.get("data_dir")
         if here and isinstance(folder, str) and not Path(folder).expanduser().is_dir():
-            yield Fault("training.data_dir", "must be a folder that exists on this machine", folder)
+            yield Fault(
+                "training.data_dir",
+                "must be a folder that exists on this machine",
+                folder,
+            )
         yield from find_config_faults(spec, partial(self.check, spec=spec))
 
     def notes(self, spec: ExperimentSpec) -> Iterator[str]:
@@ -140,7 +146,9 @@ class Declaration:
         """What a plan shows of the data: {title, images, shape, classes}, or None."""
         return None
 
-    def pin_data(self, spec: ExperimentSpec, *, download: bool, here: bool) -> PinnedData | None:
+    def pin_data(
+        self, spec: ExperimentSpec, *, download: bool, here: bool
+    ) -> PinnedData | None:
         """Fix the data, or None without the needed `download`. Raises DataError and SpecError."""
         return PinnedData()
 
@@ -160,7 +168,9 @@ class Declaration:
         [{name, kind, output, parameters}], trainable, mib, unused}. Raises UsageError if none is
         declared.
         """
-        raise UsageError(f"--summary: {spec.trainable} declares no summary of its networks")
+        raise UsageError(
+            f"--summary: {spec.trainable} declares no summary of its networks"
+        )
 
     def measure_epoch_s(self, spec: ExperimentSpec) -> float | None:
         """The seconds of an epoch on this machine, measured within a few seconds, or None."""
@@ -206,7 +216,11 @@ def load_declaration(trainable: str) -> Declaration:
     """
     if trainable == code.ELSEWHERE or isinstance(trainable, Command):
         return Declaration()
-    module = None if isinstance(trainable, ByValue) else code.find_declaration_module(trainable)
+    module = (
+        None
+        if isinstance(trainable, ByValue)
+        else code.find_declaration_module(trainable)
+    )
     if module and (module in sys.modules or code.find_module_file(module)):
         declared = getattr(import_module(module), code.DECLARATION, None)
         if isinstance(declared, Declaration):
@@ -214,7 +228,9 @@ def load_declaration(trainable: str) -> Declaration:
     declared = getattr(load_trainable(trainable), "declaration", None) or Declaration()
     if isinstance(declared, Declaration):
         return declared
-    raise bad_value("must have a tuner.spec.declaration.Declaration as its `declaration`", declared)
+    raise bad_value(
+        "must have a tuner.spec.declaration.Declaration as its `declaration`", declared
+    )
 
 
 def load_default_declaration() -> Declaration:

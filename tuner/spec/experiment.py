@@ -85,7 +85,9 @@ def _check_storage(text: str) -> str:
 
 def _parse_warm_start(raw: object) -> str | tuple[str, ...]:
     names = [raw] if isinstance(raw, str) else raw
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+    if not isinstance(names, list | tuple) or not all(
+        isinstance(name, str) for name in names
+    ):
         raise bad_value("must be a name, or a list of names", raw)
     if not names:
         raise bad_value("must not be empty", raw)
@@ -114,14 +116,18 @@ def parse_trainable(raw: Any) -> str:
         return f"{module}:{name}"
     if not callable(raw):
         raise bad_value("must be a class, a function, or the dotted path of one", raw)
-    return f"{raw.__module__}:{raw.__qualname__}" if is_importable(raw) else ByValue(raw)
+    return (
+        f"{raw.__module__}:{raw.__qualname__}" if is_importable(raw) else ByValue(raw)
+    )
 
 
 # Wrapped, since pydantic's own check of a str would make a plain one of a ByValue
 _Trainable = Annotated[
     str,
     WrapValidator(lambda raw, _: parse_trainable(raw)),
-    PlainSerializer(lambda text: text.plain if isinstance(text, Command) else str(text)),
+    PlainSerializer(
+        lambda text: text.plain if isinstance(text, Command) else str(text)
+    ),
 ]
 
 
@@ -147,7 +153,8 @@ class ExperimentSpec(Settings):
     """One experiment: what trains, what is searched, what decides, what it may use."""
 
     name: Annotated[str, BeforeValidator(_parse_name)] = Field(
-        "experiment", description="the name of the experiment, and of its folder in `storage`"
+        "experiment",
+        description="the name of the experiment, and of its folder in `storage`",
     )
     trainable: _Trainable = Field(
         IMAGE_CLASSIFIER,
@@ -155,12 +162,13 @@ class ExperimentSpec(Settings):
         'or by its dotted path; {command: ...} for any script; "elsewhere" if trials '
         "run elsewhere and ask for their configs",
     )
-    training: Annotated[dict[str, JsonValue], BeforeValidator(_parse_constants)] = Field(
-        default_factory=dict, description="the trainable's constants"
+    training: Annotated[dict[str, JsonValue], BeforeValidator(_parse_constants)] = (
+        Field(default_factory=dict, description="the trainable's constants")
     )
     search: Search
     objective: sections.Objective = sections.Objective()
-    scheduler: Scheduler = Field({}, validate_default=True)  # its name follows from `search`
+    # Its name follows from `search`
+    scheduler: Scheduler = Field({}, validate_default=True)
     resources: sections.Resources = sections.Resources()
     timeouts: sections.Timeouts = sections.Timeouts()
     checkpoints: sections.Checkpoints = sections.Checkpoints()
@@ -177,7 +185,10 @@ class ExperimentSpec(Settings):
         None, gt=0, description="the seconds after which the search ends"
     )
     seed: int = Field(
-        0, ge=0, lt=2**32, description="the seed of all configs and of each trial's training"
+        0,
+        ge=0,
+        lt=2**32,
+        description="the seed of all configs and of each trial's training",
     )
     storage: Annotated[str, AfterValidator(_check_storage)] = Field(
         default_factory=find_default_storage,
@@ -193,7 +204,9 @@ class ExperimentSpec(Settings):
         tuple[Annotated[str, AfterValidator(check_target)], ...],
         as_list,
         AfterValidator(lambda targets: tuple(dict.fromkeys(targets))),
-        PlainSerializer(lambda targets: [*map(hide_secrets, targets)], list[str], when_used="json"),
+        PlainSerializer(
+            lambda targets: [*map(hide_secrets, targets)], list[str], when_used="json"
+        ),
     ] = Field(
         (),
         description="where to report the end, the first failure and a new best: https://HOST/PATH, "
@@ -207,12 +220,16 @@ class ExperimentSpec(Settings):
         "is exported; the search leaves time for it in its budget",
     )
     confirms: sections.Confirms | None = Field(
-        None, description="what `tuner confirm` says of the search that it retrains the leaders of"
+        None,
+        description="what `tuner confirm` says of the search that it retrains the leaders of",
     )
     refits: sections.Refits | None = Field(
-        None, description="what `tuner refit` says of the trial that it trains on more images"
+        None,
+        description="what `tuner refit` says of the trial that it trains on more images",
     )
-    warm_start: Annotated[str | tuple[str, ...], BeforeValidator(_parse_warm_start)] | None = Field(
+    warm_start: (
+        Annotated[str | tuple[str, ...], BeforeValidator(_parse_warm_start)] | None
+    ) = Field(
         None,
         description="an earlier experiment, by name or folder, whose trials the strategy learns "
         'from; grid and random skip its configs. Of a list, or of ".", all experiments in the '
@@ -234,8 +251,13 @@ class ExperimentSpec(Settings):
         match raw:
             case {"objectives": [dict() as first, *others], **values}:
                 shared = values.get("objective") or {}
-                if isinstance(shared, Mapping) and not {"metric", "mode", "others"} & {*shared}:
-                    return {**values, "objective": {**shared, **first, "others": others}}
+                if isinstance(shared, Mapping) and not {"metric", "mode", "others"} & {
+                    *shared
+                }:
+                    return {
+                        **values,
+                        "objective": {**shared, **first, "others": others},
+                    }
             case {"objectives": objectives}:
                 rule = "must be a list of mappings with a metric"
                 raise FaultsError(Fault("objectives", rule, objectives))
@@ -247,14 +269,23 @@ class ExperimentSpec(Settings):
     @model_validator(mode="after")
     def _check_sections(self) -> Self:
         faults = []
-        if self.search.strategy != "grid" and self.num_samples is None and not self.time_budget_s:
-            faults.append(Fault("num_samples", "is required, unless the search is grid"))
+        if (
+            self.search.strategy != "grid"
+            and self.num_samples is None
+            and not self.time_budget_s
+        ):
+            faults.append(
+                Fault("num_samples", "is required, unless the search is grid")
+            )
         elif self.num_samples is None and (self.trials or 0) > MAX_COUNT:
             rule = f"is required: there are more than {MAX_COUNT:,} configs"
             faults.append(Fault("num_samples", rule))
         for name in sorted(self._find_shared_keys(self.training, self.search.space)):
             faults.append(
-                Fault(f"training.{name}", f"is also searched: set search.space.{name} instead")
+                Fault(
+                    f"training.{name}",
+                    f"is also searched: set search.space.{name} instead",
+                )
             )
         faults += [
             Fault(f"training.{name}", "is a domain: write it in search.space", text)
@@ -262,8 +293,14 @@ class ExperimentSpec(Settings):
             if isinstance(text, str) and extract_call_name(text) in CALLS
         ]
         if isinstance(self.trainable, Command):
-            names = [*self.search.space, *(where.path for where, _ in walk(self.search.space))]
-            faults += [fault.add_prefix("trainable") for fault in self.trainable.find_faults(names)]
+            names = [
+                *self.search.space,
+                *(where.path for where, _ in walk(self.search.space)),
+            ]
+            faults += [
+                fault.add_prefix("trainable")
+                for fault in self.trainable.find_faults(names)
+            ]
         if self.warm_start and not (self.search.learns or self.search.skips):
             rule = "(--from) needs a search that learns from trials, or leaves out what was tried"
             faults.append(Fault("warm_start", rule, self.search.strategy))
@@ -273,8 +310,13 @@ class ExperimentSpec(Settings):
             rule = f"must be at most the epochs of a trial, {self.epochs}"
             faults.append(Fault("objective.from_epoch", rule, first))
         if self.confirms:
-            configs = self.search.configs if isinstance(self.search, GridSettings) else ()
-            counts = {len(each) for each in (configs, self.confirms.trials, self.confirms.values)}
+            configs = (
+                self.search.configs if isinstance(self.search, GridSettings) else ()
+            )
+            counts = {
+                len(each)
+                for each in (configs, self.confirms.trials, self.confirms.values)
+            }
             if len(counts) > 1 or not getattr(self.search, "seeds", ()):
                 rule = "needs a grid of search.seeds and as many search.configs, trials and values"
                 faults.append(Fault("confirms", rule))
@@ -298,7 +340,9 @@ class ExperimentSpec(Settings):
         for name in constants.keys() & space.keys():
             both = constants[name], space[name]
             if self.ships and all(isinstance(value, Mapping) for value in both):
-                yield from (f"{name}.{inner}" for inner in self._find_shared_keys(*both))
+                yield from (
+                    f"{name}.{inner}" for inner in self._find_shared_keys(*both)
+                )
             else:
                 yield name
 
@@ -327,7 +371,9 @@ class ExperimentSpec(Settings):
         """Whether trials import what does not ship with tuner, a network of the user's own, too."""
         fields = ("space", "configs", "points_to_evaluate")
         search = {name: getattr(self.search, name, None) for name in fields}
-        return not self.ships or bool(find_code({"training": self.training, "search": search}))
+        return not self.ships or bool(
+            find_code({"training": self.training, "search": search})
+        )
 
     @property
     def trials(self) -> int | None:
@@ -357,7 +403,9 @@ class ExperimentSpec(Settings):
     @property
     def brackets(self) -> int:
         """How many brackets the scheduler has; 1 where there is no scheduler."""
-        return self.scheduler.count_brackets(self.search.brackets) if self.scheduler else 1
+        return (
+            self.scheduler.count_brackets(self.search.brackets) if self.scheduler else 1
+        )
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -374,7 +422,10 @@ class ExperimentSpec(Settings):
         values = self.model_dump(mode="json", exclude_unset=exclude_unset)
         values["search"]["space"] = dict(self.search.space)
         complete = {"trainable": self.trainable, "notify": self.notify}
-        return {**values, **{name: value for name, value in complete.items() if name in values}}
+        return {
+            **values,
+            **{name: value for name, value in complete.items() if name in values},
+        }
 
     def to_json(self) -> str:
         return self.model_dump_json(indent=2)

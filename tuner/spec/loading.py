@@ -24,7 +24,8 @@ from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.command import Command
 from tuner.spec.settings import FaultsError, Settings, bad_value, parse
 
-IMPORTING = "importing"  # the validation context in which modules of the user's are imported
+# The validation context in which modules of the user's are imported
+IMPORTING = "importing"
 _METHODS = ("step", "state_dict", "load_state_dict")
 _OF_A_LEARNER = "(config, constants, *, device, rank, world_size)"
 
@@ -42,7 +43,9 @@ def load_trainable(path: str) -> Any:
     if isinstance(path, Command):
         return path
     if is_by_value(path):
-        rule = "was passed by value, by a script or a notebook: pass it again, from Python"
+        rule = (
+            "was passed by value, by a script or a notebook: pass it again, from Python"
+        )
         raise bad_value(f"{rule}, as {format_python_argument(path)}", path)
     module, _, name = path.partition(":")
     if is_standard(module):
@@ -52,15 +55,23 @@ def load_trainable(path: str) -> Any:
         trainable = getattr(trainable, part)
     if inspect.isbuiltin(trainable) or inspect.ismethoddescriptor(trainable):
         raise bad_value("must not be a function that is implemented in C", path)
-    if is_standard(str(getattr(trainable, "__module__", ""))):  # reached through another module
+    if is_standard(str(getattr(trainable, "__module__", ""))):
+        # Reached through another module
         raise bad_value(NOT_STANDARD, path)
     return trainable
 
 
 def collect_declarations(package: ModuleType, variable: str) -> dict[str, Any]:
     """The `variable` of every module of `package` without an underscore, by the module's name."""
-    names = [module.name for module in iter_modules(package.__path__) if module.name[0] != "_"]
-    return {name: getattr(import_module(f"{package.__name__}.{name}"), variable) for name in names}
+    names = [
+        module.name
+        for module in iter_modules(package.__path__)
+        if module.name[0] != "_"
+    ]
+    return {
+        name: getattr(import_module(f"{package.__name__}.{name}"), variable)
+        for name in names
+    }
 
 
 def import_trainable(path: str) -> Any:
@@ -77,8 +88,13 @@ def is_learner(trainable: Any) -> bool:
 
 
 def is_rays_class(trainable: Any) -> bool:
-    tune: Any = sys.modules.get("ray.tune")  # which the module of such a class has imported
-    return inspect.isclass(trainable) and tune is not None and issubclass(trainable, tune.Trainable)
+    # Which the module of such a class has imported
+    tune: Any = sys.modules.get("ray.tune")
+    return (
+        inspect.isclass(trainable)
+        and tune is not None
+        and issubclass(trainable, tune.Trainable)
+    )
 
 
 def find_trainable_fault(trainable: Any) -> Fault | None:
@@ -86,7 +102,9 @@ def find_trainable_fault(trainable: Any) -> Fault | None:
     if is_rays_class(trainable):
         return None
     if inspect.isclass(trainable):
-        missing = [f"{m}()" for m in _METHODS if not callable(getattr(trainable, m, None))]
+        missing = [
+            f"{m}()" for m in _METHODS if not callable(getattr(trainable, m, None))
+        ]
         rule = f"class {trainable.__name__} is no Learner: it"
         if missing:
             return Fault("trainable", f"{rule} lacks {', '.join(missing)}")
@@ -155,7 +173,9 @@ class Registry(Generic[S]):
         package = find_spec(self.package)
         assert package is not None
         modules = iter_modules(package.submodule_search_locations)
-        return sorted(module.name for module in modules if not module.name.startswith("_"))
+        return sorted(
+            module.name for module in modules if not module.name.startswith("_")
+        )
 
     def load_extension(self, name: str) -> ModuleType:
         """The module called `name`, imported. Raises FaultsError where it is none or broken."""
@@ -171,7 +191,9 @@ class Registry(Generic[S]):
             module = import_module(name)
         except Exception as error:  # any error of the user's module
             reason = f"{type(error).__name__}: {error}"
-            raise FaultsError(Fault(self.key, f"cannot be imported ({reason})", name)) from None
+            raise FaultsError(
+                Fault(self.key, f"cannot be imported ({reason})", name)
+            ) from None
         settings = getattr(module, "SETTINGS", None)
         is_settings = isinstance(settings, type) and issubclass(settings, self.base)
         if not is_settings or not callable(getattr(module, "build", None)):
@@ -194,7 +216,9 @@ class Registry(Generic[S]):
         """
         is_retired = context == retired.RECORDED and name in retired.SCHEDULERS
         imports = not is_retired and (context == IMPORTING or not _is_dotted(name))
-        settings, faults = parse(self.load_settings(name) if imports else self.unchecked, raw)
+        settings, faults = parse(
+            self.load_settings(name) if imports else self.unchecked, raw
+        )
         if settings is None:
             raise FaultsError(*faults)
         return settings

@@ -75,7 +75,9 @@ def resolve_variables(target: str, environment: Mapping[str, str]) -> str:
     """A URL with its variables filled in. Raises UsageError for an unset variable or no URL."""
     missing = [name for name in _VARIABLE.findall(target) if not environment.get(name)]
     if missing:
-        raise UsageError(f"notify: {target} needs ${missing[0]} in the environment: set it")
+        raise UsageError(
+            f"notify: {target} needs ${missing[0]} in the environment: set it"
+        )
     url = _VARIABLE.sub(lambda match: environment[match[1]], target)
     if not _URL.fullmatch(url):
         raise UsageError(

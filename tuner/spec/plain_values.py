@@ -8,14 +8,19 @@ from typing import Any
 
 DEEPEST = 30  # levels of lists and mappings: readers recurse into them
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels"
-LARGEST = 1e300  # what no float can hold breaks every calculation, and what has more digits text
+# What no float can hold breaks every calculation, and what has more digits text
+LARGEST = 1e300
 MOST = 200_000  # values of a document
 CONFIG_LEVELS = 20  # of lists and mappings in a config: every reader recurses into it
 CONFIG_BYTES = 15 << 20  # of a config as JSON: a journal's line takes 1 MiB more
 
 
 def parse_json(
-    data: bytes, *, what: str = "JSON", most: int = MOST, decode: Callable[[str], Any] = json.loads
+    data: bytes,
+    *,
+    what: str = "JSON",
+    most: int = MOST,
+    decode: Callable[[str], Any] = json.loads,
 ) -> Any:
     """The value of a JSON text. Raises ValueError for one that `decode` refuses, or far too large.
 
@@ -80,7 +85,10 @@ def convert_values(value: Any) -> Any:
         case list() | tuple():
             return [convert_values(item) for item in value]
         case Mapping():
-            return {convert_scalar(name): convert_values(item) for name, item in value.items()}
+            return {
+                convert_scalar(name): convert_values(item)
+                for name, item in value.items()
+            }
     return convert_scalar(value)
 
 
@@ -99,7 +107,9 @@ def flatten(values: Mapping[str, Any], separator: str = "/") -> dict[str, Any]:
     for name, value in values.items():
         if isinstance(value, Mapping):
             inner = flatten(value, separator)
-            flattened |= {f"{name}{separator}{below}": leaf for below, leaf in inner.items()}
+            flattened |= {
+                f"{name}{separator}{below}": leaf for below, leaf in inner.items()
+            }
         else:
             flattened[name] = value
     return flattened

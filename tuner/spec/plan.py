@@ -18,7 +18,8 @@ from tuner.spec.strategies import GridSettings
 from tuner.spec.validation import Machine
 from tuner.wording import format_amount, format_duration, shorten
 
-_GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's driver is loaded
+# A folder for each, where NVIDIA's driver is loaded
+_GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 def describe_plan(
@@ -36,7 +37,8 @@ def describe_plan(
     resources = spec.resources
     trials = spec.count_trials(skipped)
     plan: dict[str, Any] = {
-        "trials": trials or f"as many as {format_duration(spec.time_budget_s or 0)} allow",
+        "trials": trials
+        or f"as many as {format_duration(spec.time_budget_s or 0)} allow",
         "epochs_a_trial": spec.epochs or "as many as the function reports",
         "a_trial_reserves": {
             "cpus": 0 if spec.is_elsewhere else resources.cpus * resources.ranks,
@@ -57,9 +59,16 @@ def describe_plan(
     if shown := declaration.data(trained):
         plan["data"] = shown
     plan["notes"] += declaration.notes(spec)
-    if plan.get("at_once") and trials and (epoch_s := declaration.measure_epoch_s(trained)):
+    if (
+        plan.get("at_once")
+        and trials
+        and (epoch_s := declaration.measure_epoch_s(trained))
+    ):
         epochs = trials * _estimate_epochs(spec)
-        plan["takes"] = {"epoch_s": epoch_s, "total_s": epoch_s * epochs / plan["at_once"]}
+        plan["takes"] = {
+            "epoch_s": epoch_s,
+            "total_s": epoch_s * epochs / plan["at_once"],
+        }
     return plan
 
 
@@ -99,7 +108,9 @@ def _check_grids(spec: ExperimentSpec) -> Iterator[str]:
             trials = f"{samples} of the grid's {search.all_trials:,} trials, {which}"
             yield f"num_samples={samples} takes {trials}, and leaves {left_out:,} out."
         return
-    choices = ((path, d) for path, d in list_domains(search.space) if isinstance(d, Choice))
+    choices = (
+        (path, d) for path, d in list_domains(search.space) if isinstance(d, Choice)
+    )
     grids = {path: choice for path, choice in choices if choice.name == "grid_search"}
     if grids:
         rays = samples * prod(len(domain.values) for domain in grids.values())

@@ -31,21 +31,31 @@ def describe_cpus(root: Path = ROOT) -> str:
     """How many CPUs may be used, of how many, and the quota if that is why."""
     quota = find_cpu_limit(root)
     text = f"{count_usable_cpus(root)} of {os.cpu_count()} may be used"
-    return f"{text}: {quota.file} gives {format_amount(quota.amount, 'CPU')}" if quota else text
+    return (
+        f"{text}: {quota.file} gives {format_amount(quota.amount, 'CPU')}"
+        if quota
+        else text
+    )
 
 
 def find_cpu_limit(root: Path = ROOT) -> Limit | None:
     """The tightest CPU quota, or None without one below the CPUs that the process may run on."""
     limits = []
     for group in _list_groups("cpu", root):
-        version_1 = [_read_text(group / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
+        version_1 = [
+            _read_text(group / f"cpu.cfs_{name}_us") for name in ("quota", "period")
+        ]
         version_2 = _read_text(group / "cpu.max").split()
         for name, numbers in (("cpu.cfs_quota_us", version_1), ("cpu.max", version_2)):
             if numbers and all(map(str.isdigit, numbers)):  # "max" and -1 are no limits
                 quota, period = map(int, numbers)
                 limits.append(Limit(quota / period, group / name))
     tightest = min(limits, key=lambda limit: limit.amount, default=None)
-    return tightest if tightest and tightest.amount < len(os.sched_getaffinity(0)) else None
+    return (
+        tightest
+        if tightest and tightest.amount < len(os.sched_getaffinity(0))
+        else None
+    )
 
 
 def find_memory_limit(root: Path = ROOT) -> tuple[Limit, int] | None:
@@ -56,10 +66,18 @@ def find_memory_limit(root: Path = ROOT) -> tuple[Limit, int] | None:
     limits = []
     left = []
     for group in _list_groups("memory", root):
-        stat = dict(re.findall(r"^(\w+) (\d+)$", _read_text(group / "memory.stat"), re.MULTILINE))
+        stat = dict(
+            re.findall(
+                r"^(\w+) (\d+)$", _read_text(group / "memory.stat"), re.MULTILINE
+            )
+        )
         for names, usage, reclaimable in (
             (("memory.max", "memory.high"), "memory.current", "inactive_file"),
-            (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"),
+            (
+                ("memory.limit_in_bytes",),
+                "memory.usage_in_bytes",
+                "total_inactive_file",
+            ),
         ):
             used = int(_read_text(group / usage) or 0) - int(stat.get(reclaimable, 0))
             for name in names:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, SerializeAsAny, ValidationInfo
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializeAsAny,
+    ValidationInfo,
+)
 
 from tuner.errors import Fault
 from tuner.spec.loading import Registry
@@ -74,7 +81,12 @@ class UncheckedScheduler(SchedulerSettings):
 
 
 SCHEDULERS = Registry(
-    "scheduler", "tuner.search.schedulers", "", SchedulerSettings, UncheckedScheduler, also=(NONE,)
+    "scheduler",
+    "tuner.search.schedulers",
+    "",
+    SchedulerSettings,
+    UncheckedScheduler,
+    also=(NONE,),
 )
 
 
@@ -86,9 +98,13 @@ def _read(raw: object, info: ValidationInfo) -> object:
     name = str(raw.get("name", DEFAULT))
     if name == NONE:  # no trial is stopped before `max_t`
         rule = f"is not used by scheduler {NONE}, which takes max_t alone"
-        unused = {key: value for key, value in raw.items() if key not in ("name", "max_t")}
+        unused = {
+            key: value for key, value in raw.items() if key not in ("name", "max_t")
+        }
         if unused:
-            raise FaultsError(*(Fault(key, rule, value) for key, value in unused.items()))
+            raise FaultsError(
+                *(Fault(key, rule, value) for key, value in unused.items())
+            )
         if "max_t" not in raw:
             return None
         name = DEFAULT

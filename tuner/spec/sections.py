@@ -95,7 +95,9 @@ class Goal(Settings):
 class Objective(Goal):
     """The metric that decides which trial is better, and what else counts."""
 
-    metric: str = Field("val_loss", min_length=1, description="its name in the trainable's reports")
+    metric: str = Field(
+        "val_loss", min_length=1, description="its name in the trainable's reports"
+    )
 
     limits: Annotated[tuple[_Limit, ...], as_list] = Field(
         (),
@@ -138,12 +140,18 @@ class Objective(Goal):
 
     @property
     def limited(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(n for text in self.limits for n in parse_condition(text).names))
+        return tuple(
+            dict.fromkeys(
+                n for text in self.limits for n in parse_condition(text).names
+            )
+        )
 
     @property
     def required(self) -> tuple[str, ...]:
         """The metrics beside `metric` that every report must have: those of goals and limits."""
-        return tuple(dict.fromkeys([*(goal.metric for goal in self.others), *self.limited]))
+        return tuple(
+            dict.fromkeys([*(goal.metric for goal in self.others), *self.limited])
+        )
 
     def compute_losses(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """A report's value of each goal, as a loss."""
@@ -168,7 +176,9 @@ class Resources(Settings):
     cpus: float = Field(
         1, ge=LEAST_SHARE, description="CPUs for each worker, and its number of threads"
     )
-    gpus: float = Field(0, ge=0, description="GPUs for each worker, a share below 1 or whole ones")
+    gpus: float = Field(
+        0, ge=0, description="GPUs for each worker, a share below 1 or whole ones"
+    )
     workers: Count = Field(
         1,
         description="how many processes train a trial together, each on its part of a batch (DDP "
@@ -199,15 +209,21 @@ class Resources(Settings):
     def _check_gpus(self) -> Self:
         is_whole = self.gpus == int(self.gpus)
         if 0 < self.gpus < LEAST_SHARE:
-            raise FaultsError(Fault("gpus", f"must be 0 or at least {LEAST_SHARE}", self.gpus))
+            raise FaultsError(
+                Fault("gpus", f"must be 0 or at least {LEAST_SHARE}", self.gpus)
+            )
         if self.split > 1 and self.workers > 1:
             rule = f"cannot be combined with workers above 1, got {self.split} and {self.workers}"
             raise FaultsError(Fault("split", rule))
         if self.ranks > 1 and not is_whole:
             name = "workers" if self.split == 1 else "split"
-            raise FaultsError(Fault("gpus", f"must be whole when {name} is above 1", self.gpus))
+            raise FaultsError(
+                Fault("gpus", f"must be whole when {name} is above 1", self.gpus)
+            )
         if self.gpus > 1 and not is_whole:
-            raise FaultsError(Fault("gpus", "must be a share below 1 or a whole number", self.gpus))
+            raise FaultsError(
+                Fault("gpus", "must be a share below 1 or a whole number", self.gpus)
+            )
         return self
 
 
@@ -245,10 +261,13 @@ class Stop(Settings):
         "one",
     )
     patience_trials: Count | None = Field(
-        None, description="the search ends after so many trials in a row without a better value"
+        None,
+        description="the search ends after so many trials in a row without a better value",
     )
     patience_s: float | None = Field(
-        None, gt=0, description="the search ends after so many seconds without a better value"
+        None,
+        gt=0,
+        description="the search ends after so many seconds without a better value",
     )
     utility: float | None = Field(
         None,
@@ -274,8 +293,10 @@ class Confirms(Settings):
 
 
 EPOCH_S = "epoch_s"  # the metric of an epoch's seconds
-MEASURED = ("memory_mib", "peak_memory_mib", EPOCH_S)  # of a Learner, beside what it reports
-EPOCHS_TRAINED = "epochs_trained"  # the objective of a refit, whose last epoch is its model
+# Of a Learner, beside what it reports
+MEASURED = ("memory_mib", "peak_memory_mib", EPOCH_S)
+# The objective of a refit, whose last epoch is its model
+EPOCHS_TRAINED = "epochs_trained"
 
 
 class Refits(Settings):
@@ -288,11 +309,16 @@ class Refits(Settings):
     trial_id: str = Field(description="its id there")
     epoch: int = Field(ge=1, description="its best epoch there, or its last fold")
     chosen_by: str = Field(description="the objective there, by which it was chosen")
-    value: float = Field(description="what it reached at that epoch, on the validation split")
+    value: float = Field(
+        description="what it reached at that epoch, on the validation split"
+    )
     final: bool = Field(
-        False, description="whether test images train, too, so that nothing can measure the model"
+        False,
+        description="whether test images train, too, so that nothing can measure the model",
     )
 
 
 _MODELS = (Objective, Resources, Timeouts, Checkpoints, Stop, Confirms, Refits)
-SECTIONS: dict[str, type[Settings]] = {model.__name__.lower(): model for model in _MODELS}
+SECTIONS: dict[str, type[Settings]] = {
+    model.__name__.lower(): model for model in _MODELS
+}

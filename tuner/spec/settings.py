@@ -16,7 +16,8 @@ from pydantic import (
 
 from tuner.errors import Fault, build_unknown_fault
 
-MAX_COUNT = 10**9  # trials, epochs, workers, seconds of waiting: anything above is a slip
+# Trials, epochs, workers, seconds of waiting: anything above is a slip
+MAX_COUNT = 10**9
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 
 
@@ -28,12 +29,15 @@ class Settings(BaseModel):
         extra="forbid",
         allow_inf_nan=False,
         arbitrary_types_allowed=True,
-        defer_build=True,  # until one is made: of most models and strategies none ever is
+        # Until one is made: of most models and strategies none ever is
+        defer_build=True,
     )
 
     @model_validator(mode="wrap")
     @classmethod
-    def _refuse_bool_as_number(cls, raw: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+    def _refuse_bool_as_number(
+        cls, raw: Any, validate: ModelWrapValidatorHandler[Self]
+    ) -> Self:
         """pydantic takes true for 1."""
         model = validate(raw)
         for name, value in raw.items() if isinstance(raw, Mapping) else ():
@@ -53,8 +57,12 @@ def build_schema(model: type[Settings]) -> dict[str, Any]:
     for name, field in schema["properties"].items():
         field.pop("title", None)
         bases = (kind for kind in model.__mro__ if issubclass(kind, Settings))
-        fields = (kind.model_fields[name] for kind in bases if name in kind.model_fields)
-        field["description"] = next((f.description for f in fields if f.description), "")
+        fields = (
+            kind.model_fields[name] for kind in bases if name in kind.model_fields
+        )
+        field["description"] = next(
+            (f.description for f in fields if f.description), ""
+        )
     return schema
 
 
@@ -66,10 +74,14 @@ _RULES = {
     "less_than": "must be below {lt:.12g}",
     "string_too_short": "must not be empty",
     **dict.fromkeys(("string_type", "string_sub_type"), "must be text"),
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(
+        ("int_type", "int_parsing", "int_from_float"), "must be a whole number"
+    ),
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
-    **dict.fromkeys(("dict_type", "mapping_type"), "must be a mapping of keys to values"),
+    **dict.fromkeys(
+        ("dict_type", "mapping_type"), "must be a mapping of keys to values"
+    ),
     **dict.fromkeys(("tuple_type", "list_type"), "must be a list"),
 }
 
@@ -82,7 +94,9 @@ class FaultsError(ValueError):
         super().__init__("; ".join(map(str, faults)))
 
 
-def bad_value(rule: str, value: object = None, choices: tuple[str, ...] = ()) -> FaultsError:
+def bad_value(
+    rule: str, value: object = None, choices: tuple[str, ...] = ()
+) -> FaultsError:
     """The fault of a value itself; its key is known to those that read it."""
     return FaultsError(Fault("", rule, value, choices))
 
@@ -90,7 +104,9 @@ def bad_value(rule: str, value: object = None, choices: tuple[str, ...] = ()) ->
 def parse_texts(raw: object, rule: str) -> tuple[str, ...]:
     """The texts of a list, or one text. Raises FaultsError, with `rule`, for others."""
     texts = [raw] if isinstance(raw, str) else raw
-    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+    if not isinstance(texts, list | tuple) or not all(
+        isinstance(text, str) for text in texts
+    ):
         raise bad_value(rule, raw)
     return tuple(texts)
 
@@ -101,12 +117,18 @@ def parse_names(raw: object, choices: Collection[str], noun: str) -> object:
     if not isinstance(names, list | tuple):
         raise bad_value("must be a list of names", raw, tuple(choices))
     if wrong := [name for name in names if name not in choices]:
-        raise FaultsError(*(build_unknown_fault("", noun, str(name), choices) for name in wrong))
+        raise FaultsError(
+            *(build_unknown_fault("", noun, str(name), choices) for name in wrong)
+        )
     return tuple(dict.fromkeys(names))
 
 
 def parse(
-    model: type[S], values: Mapping[str, Any], prefix: str = "", *, context: object = None
+    model: type[S],
+    values: Mapping[str, Any],
+    prefix: str = "",
+    *,
+    context: object = None,
 ) -> tuple[S | None, list[Fault]]:
     """(the model of `values`, []), or (None, every fault). context: for the model's validators."""
     try:
@@ -115,7 +137,9 @@ def parse(
         return None, convert_errors(error, model, prefix)
 
 
-def convert_errors(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[Fault]:
+def convert_errors(
+    error: ValidationError, model: type[BaseModel], prefix: str = ""
+) -> list[Fault]:
     """pydantic's errors for values of `model`, in plain words."""
     faults: list[Fault] = []
     for item in error.errors(include_url=False):
@@ -127,37 +151,53 @@ def convert_errors(error: ValidationError, model: type[BaseModel], prefix: str =
             faults += [fault.add_prefix(key) for fault in cause.faults]
         elif item["type"] == "extra_forbidden":
             owner = _find_model(model, location[:-1])
-            faults.append(build_unknown_fault(key, "key", str(location[-1]), owner.model_fields))
+            faults.append(
+                build_unknown_fault(key, "key", str(location[-1]), owner.model_fields)
+            )
         elif item["type"] == "missing":
             faults.append(Fault(key, "is required"))
         elif item["type"] == "literal_error":
-            expected = str(item["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
+            expected = (
+                str(item["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
+            )
             choices = tuple(expected.split(", "))
             if isinstance(value, str):
-                faults.append(build_unknown_fault(key, str(location[-1]), value, choices))
+                faults.append(
+                    build_unknown_fault(key, str(location[-1]), value, choices)
+                )
             else:
                 faults.append(Fault(key, "must be one of the choices", value, choices))
         elif item["type"] == "model_type":
             owner = _find_model(model, location)
             keys = () if owner is model else tuple(sorted(owner.model_fields))
-            faults.append(Fault(key, "must be a mapping of keys to values", value, keys))
+            faults.append(
+                Fault(key, "must be a mapping of keys to values", value, keys)
+            )
         elif item["type"] in _RULES:
             rule = _RULES[item["type"]].format(**item.get("ctx", {}))
             seconds = key.endswith("_s") and rule == _RULES["float_type"]
             faults.append(Fault(key, f"{rule} of seconds" if seconds else rule, value))
         else:
-            rule = item["msg"].removeprefix("Value error, ").replace("Input should ", "must ")
+            rule = (
+                item["msg"]
+                .removeprefix("Value error, ")
+                .replace("Input should ", "must ")
+            )
             faults.append(Fault(key, rule, value))
     return faults
 
 
-def _find_model(model: type[BaseModel], location: tuple[int | str, ...]) -> type[BaseModel]:
+def _find_model(
+    model: type[BaseModel], location: tuple[int | str, ...]
+) -> type[BaseModel]:
     """The model that owns the key at `location`, or the outermost model."""
     for part in location:
         field = model.model_fields.get(str(part))
         inner = field.annotation if field else None
         options = getattr(inner, "__args__", (inner,))
-        models = [o for o in options if isinstance(o, type) and issubclass(o, BaseModel)]
+        models = [
+            o for o in options if isinstance(o, type) and issubclass(o, BaseModel)
+        ]
         if not models:
             return model
         model = models[0]

@@ -24,7 +24,12 @@ from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.space.constraints import Expression, as_list, check_names, is_allowed
 from tuner.spec.space.grid import MAX_LISTED, Grid, count_configs, every_value
 from tuner.spec.space.parsing import parse_space
-from tuner.spec.space.spaces import compute_config_key, format_space, list_domains, list_names
+from tuner.spec.space.spaces import (
+    compute_config_key,
+    format_space,
+    list_domains,
+    list_names,
+)
 
 SpaceField = Annotated[
     Mapping[str, Any],
@@ -39,9 +44,11 @@ LEARNS_FROM = 12  # trials: of fewer, a model would suggest few or none
 class SearchSettings(Settings):
     """What every search strategy takes; each strategy's own settings are a subclass."""
 
-    brackets: ClassVar[int] = 1  # of the scheduler, where its own settings leave it open
+    # Of the scheduler, where its own settings leave it open
+    brackets: ClassVar[int] = 1
     learns: ClassVar[bool] = False  # whether suggestions depend on what trials reported
-    skips: ClassVar[bool] = False  # whether it can leave out what an earlier experiment has tried
+    # Whether it can leave out what an earlier experiment has tried
+    skips: ClassVar[bool] = False
 
     strategy: str = Field(
         description="its name, or a module of your own such as my_package.my_searcher. Default: "
@@ -74,7 +81,9 @@ class SearchSettings(Settings):
         """Whether the search can suggest `config`, one of its space."""
         return is_allowed(self.forbid, config)
 
-    def settle(self, num_samples: int | None, time_budget_s: float | None) -> SearchSettings:
+    def settle(
+        self, num_samples: int | None, time_budget_s: float | None
+    ) -> SearchSettings:
         """These settings with open ones decided for a search of this length."""
         return self
 
@@ -98,7 +107,8 @@ class SampledSettings(SearchSettings):
     points_to_evaluate: Annotated[
         tuple[dict[str, JsonValue], ...], BeforeValidator(convert_values)
     ] = Field(
-        (), description="configs to try first, the default at the head; what is left out is sampled"
+        (),
+        description="configs to try first, the default at the head; what is left out is sampled",
     )
     default_first: bool | None = Field(
         None,
@@ -119,7 +129,8 @@ class SampledSettings(SearchSettings):
                 encoding.encode(point, partial=True)
             except FaultsError as error:
                 faults += (
-                    fault.add_prefix(f"points_to_evaluate.{number}") for fault in error.faults
+                    fault.add_prefix(f"points_to_evaluate.{number}")
+                    for fault in error.faults
                 )
         if faults:
             raise FaultsError(*faults)
@@ -132,7 +143,9 @@ class ModelSettings(SampledSettings):
     learns: ClassVar[bool] = True
 
     startup: int = Field(
-        10, ge=1, description="how many trials must have reported before the model is asked"
+        10,
+        ge=1,
+        description="how many trials must have reported before the model is asked",
     )
 
 
@@ -152,7 +165,9 @@ _Points = Annotated[int, Field(ge=1, le=1000)]
 def _read_points(raw: Any) -> Any:
     """Checked here, since pydantic has a fault for each type of a union."""
     by_name = raw if isinstance(raw, Mapping) else {"": raw}
-    wrong = {n: v for n, v in by_name.items() if not (is_number(v) and v in range(1, 1001))}
+    wrong = {
+        n: v for n, v in by_name.items() if not (is_number(v) and v in range(1, 1001))
+    }
     rule = "must be a whole number from 1 to 1000, or such a number for each name"
     if wrong:
         raise FaultsError(*(Fault(name, rule, value) for name, value in wrong.items()))
@@ -172,18 +187,22 @@ class GridSettings(SearchSettings):
         "spread where num_samples or a time budget may leave cells out, or with "
         "`through`, and else rows",
     )
-    points: Annotated[_Points | dict[str, _Points], BeforeValidator(_read_points)] = Field(
-        _POINTS,
-        description="how many values a continuous domain (or a longer range of integers) gets, 1 "
-        "to 1000, evenly spaced in the domain's own scale; one number for all, or one for "
-        "each name",
+    points: Annotated[_Points | dict[str, _Points], BeforeValidator(_read_points)] = (
+        Field(
+            _POINTS,
+            description="how many values a continuous domain (or a longer range of integers) "
+            "gets, 1 to 1000, evenly spaced in the domain's own scale; one number for all, or "
+            "one for each name",
+        )
     )
     through: dict[str, JsonValue] | None = Field(
         None,
         description='a config that becomes a cell, the first one of "spread"; its values replace '
         "the nearest ones of continuous domains",
     )
-    configs: Annotated[tuple[dict[str, JsonValue], ...], BeforeValidator(convert_values)] = Field(
+    configs: Annotated[
+        tuple[dict[str, JsonValue], ...], BeforeValidator(convert_values)
+    ] = Field(
         (), description="these configs instead of the grid's cells, in this order"
     )
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(
@@ -202,20 +221,26 @@ class GridSettings(SearchSettings):
         paths = [path for path, _ in list_domains(self.space)]
         names = self.points.keys() - paths if isinstance(self.points, dict) else ()
         faults = [
-            build_unknown_fault(f"points.{n}", "hyperparameter", n, paths) for n in sorted(names)
+            build_unknown_fault(f"points.{n}", "hyperparameter", n, paths)
+            for n in sorted(names)
         ]
-        configs = {f"configs.{number}": config for number, config in enumerate(self.configs)}
+        configs = {
+            f"configs.{number}": config for number, config in enumerate(self.configs)
+        }
         if self.through is not None:
             configs["through"] = self.through
         for key, config in configs.items():
             others = sorted(config.keys() - self.space.keys())
             faults += [
-                build_unknown_fault(key, "hyperparameter", name, self.space) for name in others
+                build_unknown_fault(key, "hyperparameter", name, self.space)
+                for name in others
             ]
             missing = [name for name in self.space if name not in config]
             faults += [Fault(f"{key}.{name}", "is missing") for name in missing]
         if self.seeds and "seed" in self.space:
-            faults.append(Fault("seeds", "cannot be set where `seed` is searched", self.seeds))
+            faults.append(
+                Fault("seeds", "cannot be set where `seed` is searched", self.seeds)
+            )
         if len(set(self.seeds)) < len(self.seeds):
             faults.append(Fault("seeds", "must differ from each other", self.seeds))
         if faults:
@@ -242,10 +267,15 @@ class GridSettings(SearchSettings):
         count = allowed if self.configs else self._count(self._grid)
         return count * max(len(self.seeds), 1)
 
-    def settle(self, num_samples: int | None, time_budget_s: float | None) -> GridSettings:
+    def settle(
+        self, num_samples: int | None, time_budget_s: float | None
+    ) -> GridSettings:
         if self.order is not None:
             return self
-        leaves_out = time_budget_s is not None or (num_samples or self.all_trials) < self.all_trials
+        leaves_out = (
+            time_budget_s is not None
+            or (num_samples or self.all_trials) < self.all_trials
+        )
         order = "spread" if leaves_out or self.through is not None else "rows"
         values = {**dict(self), "order": order}
         return self.model_construct(_fields_set=self.model_fields_set, **values)
@@ -281,7 +311,8 @@ def _is_long(samples: Any, time_budget_s: Any) -> bool:
     if samples is None:
         return time_budget_s is not None
     try:
-        return float(samples) >= LEARNS_FROM  # of text, too, which the spec takes for a number
+        # Of text, too, which the spec takes for a number
+        return float(samples) >= LEARNS_FROM
     except (TypeError, ValueError, OverflowError):  # which the spec refuses
         return False
 
@@ -291,7 +322,9 @@ def _can_learn(raw: Mapping[str, Any]) -> bool:
     objective = raw.get("objective")
     objectives = raw.get("objectives")
     others = objective.get("others") if isinstance(objective, Mapping) else None
-    has_several = bool(others) or (isinstance(objectives, Sequence) and len(objectives) > 1)
+    has_several = bool(others) or (
+        isinstance(objectives, Sequence) and len(objectives) > 1
+    )
     return not (raw.get("warm_start") and has_several)
 
 
@@ -304,8 +337,11 @@ def _read(raw: object, info: ValidationInfo) -> object:
     try:
         return SEARCHERS.read(raw, strategy, info.context)
     except FaultsError as error:
-        if any(fault.key == SEARCHERS.key for fault in error.faults):  # then check the others, too
-            _, faults = parse(SearchSettings, {"strategy": "?", "space": raw.get("space", {})})
+        if any(fault.key == SEARCHERS.key for fault in error.faults):
+            # Then check the others, too
+            _, faults = parse(
+                SearchSettings, {"strategy": "?", "space": raw.get("space", {})}
+            )
             raise FaultsError(*error.faults, *faults) from None
         raise
 

@@ -29,7 +29,9 @@ _OF_SEVERAL = ("space", "forbid", "points_to_evaluate")  # of the settings of a 
 def read_value(text: str) -> Any:
     """The YAML value of `text`. Raises ValueError if it is invalid, too large or not plain."""
     if len(text) > LONGEST:
-        raise ValueError(f"it has {len(text):,} characters, at most {LONGEST:,} are read")
+        raise ValueError(
+            f"it has {len(text):,} characters, at most {LONGEST:,} are read"
+        )
     try:
         value = yaml.load(text, Loader=_Loader)
     except RecursionError:
@@ -61,7 +63,9 @@ class _Loader(yaml.SafeLoader):
             node.value = _join_surrogates(node.value)
         if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
             length = f"{len(node.value):,} characters"
-            raise ValueError(f"it has a number of {length}, at most {LONGEST_NUMBER:,} are read")
+            raise ValueError(
+                f"it has a number of {length}, at most {LONGEST_NUMBER:,} are read"
+            )
         return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
@@ -70,11 +74,15 @@ class _Loader(yaml.SafeLoader):
             if key.tag == _MERGE:
                 raise ValueError("it has a merge key, <<: write the keys themselves")
             if key.tag != _TEXT:
-                raise ValueError(f"it has a key that is no text, {short(key.value)}: quote it")
+                raise ValueError(
+                    f"it has a key that is no text, {short(key.value)}: quote it"
+                )
             line = key.start_mark.line + 1
             if first := lines.get(key.value):
                 where = f"line {line}" if first == line else f"lines {first} and {line}"
-                raise ValueError(f"it has the key {short(key.value)} twice, in {where}: keep one")
+                raise ValueError(
+                    f"it has the key {short(key.value)} twice, in {where}: keep one"
+                )
             lines[key.value] = line
 
 
@@ -83,7 +91,9 @@ def _join_surrogates(text: str) -> str:
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
-        raise ValueError("it has half of a surrogate pair, which is no character") from None
+        raise ValueError(
+            "it has half of a surrogate pair, which is no character"
+        ) from None
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -97,7 +107,9 @@ _Loader.add_implicit_resolver(
     list("-+0123456789."),
 )
 _Loader.yaml_implicit_resolvers = {  # a date is text, as in JSON
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    first: [
+        (tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")
+    ]
     for first, resolvers in _Loader.yaml_implicit_resolvers.items()
 }
 
@@ -107,11 +119,17 @@ def read_mapping(text: str, source: str = "the spec") -> dict[str, Any]:
     try:
         raw = read_value(text)
     except ValueError as error:
-        raise SpecError([Fault("", f"cannot be read as YAML or JSON: {error}")], source) from None
+        raise SpecError(
+            [Fault("", f"cannot be read as YAML or JSON: {error}")], source
+        ) from None
     if raw is None:
-        raise SpecError([Fault("", "is empty: a spec needs at least search.space")], source)
+        raise SpecError(
+            [Fault("", "is empty: a spec needs at least search.space")], source
+        )
     if not isinstance(raw, dict) or not all(isinstance(key, str) for key in raw):
-        raise SpecError([Fault("", "must be a mapping of names to values", raw)], source)
+        raise SpecError(
+            [Fault("", "must be a mapping of names to values", raw)], source
+        )
     return raw
 
 
@@ -130,7 +148,9 @@ def find_lines(text: str) -> dict[str, int]:
     return lines
 
 
-def apply_assignments(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
+def apply_assignments(
+    raw: Mapping[str, Any], assignments: Iterable[str]
+) -> dict[str, Any]:
     """`raw` with each `dotted.path=value` set, as YAML; a later one wins.
 
     Raises SpecError for an assignment without `=`, and as `assign_values`.
@@ -138,7 +158,9 @@ def apply_assignments(raw: Mapping[str, Any], assignments: Iterable[str]) -> dic
     return assign_values(raw, parse_assignments(assignments))
 
 
-def assign_values(raw: Mapping[str, Any], values: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def assign_values(
+    raw: Mapping[str, Any], values: Sequence[tuple[str, Any]]
+) -> dict[str, Any]:
     """`raw` with the value at each dotted path set; a later one wins.
 
     A new strategy or scheduler keeps shared settings only; a new metric resets the mode;
@@ -153,8 +175,14 @@ def assign_values(raw: Mapping[str, Any], values: Sequence[tuple[str, Any]]) -> 
         raw = {name: value for name, value in raw.items() if name != "objective"}
     changed = replace_values(_drop_searched_constants(raw, by_path), values)
     objective = changed.get("objective")
-    sets_metric_alone = "objective.metric" in by_path and "objective.mode" not in by_path
-    if sets_metric_alone and isinstance(objective, dict) and infer_mode(str(objective["metric"])):
+    sets_metric_alone = (
+        "objective.metric" in by_path and "objective.mode" not in by_path
+    )
+    if (
+        sets_metric_alone
+        and isinstance(objective, dict)
+        and infer_mode(str(objective["metric"]))
+    ):
         objective.pop("mode", None)
     return changed
 
@@ -166,8 +194,13 @@ def _drop_searched_constants(
     constants = raw.get("training")
     if not isinstance(constants, Mapping):
         return raw
-    searched = {path.removeprefix(_SPACE) for path in by_path if path.startswith(_SPACE)}
-    return {**raw, "training": {n: v for n, v in constants.items() if n not in searched}}
+    searched = {
+        path.removeprefix(_SPACE) for path in by_path if path.startswith(_SPACE)
+    }
+    return {
+        **raw,
+        "training": {n: v for n, v in constants.items() if n not in searched},
+    }
 
 
 def parse_assignments(assignments: Iterable[str]) -> list[tuple[str, Any]]:
@@ -178,10 +211,13 @@ def parse_assignments(assignments: Iterable[str]) -> list[tuple[str, Any]]:
         path, equals, text = assignment.partition("=")
         path = path.strip()
         if not equals or not all(path.split(".")):
-            faults.append(Fault(assignment, "must be KEY=VALUE, as in scheduler.max_t=30"))
+            faults.append(
+                Fault(assignment, "must be KEY=VALUE, as in scheduler.max_t=30")
+            )
             continue
         try:
-            is_call = re.fullmatch(r"[\w.]+\(.*\)", text)  # with ": " in it, YAML's is a mapping
+            # With ": " in it, YAML's is a mapping
+            is_call = re.fullmatch(r"[\w.]+\(.*\)", text)
             values.append((path, text if is_call else read_value(text)))
         except ValueError as error:
             faults.append(Fault(path, f"cannot be read: {error}", text))
@@ -190,11 +226,14 @@ def parse_assignments(assignments: Iterable[str]) -> list[tuple[str, Any]]:
     return values
 
 
-def replace_values(raw: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def replace_values(
+    raw: Mapping[str, Any], values: Iterable[tuple[str, Any]]
+) -> dict[str, Any]:
     """A copy of `raw` with values set by dotted path. Raises SpecError as `assign_values`."""
     changed: dict[str, Any] = _copy(raw)
     if isinstance(name := changed.get("scheduler", {}), str | None):
-        changed["scheduler"] = {"name": name or NONE}  # so that it keeps its name beside a max_t
+        # So that it keeps its name beside a max_t
+        changed["scheduler"] = {"name": name or NONE}
     return set_values(changed, values)
 
 
@@ -204,7 +243,9 @@ def _copy(value: Any) -> Any:
     return {key: _copy(below) for key, below in value.items()}
 
 
-def set_values(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def set_values(
+    changed: dict[str, Any], values: Iterable[tuple[str, Any]]
+) -> dict[str, Any]:
     """Set the value at each dotted path in `changed`. Raises as `replace_values` does."""
     faults = []
     for path, value in values:
@@ -230,8 +271,12 @@ def replace_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
     if not isinstance(search, Mapping) or choose_strategy(raw) == strategy:
         return dict(raw)
     shipped = strategy in SEARCHERS.list_names()
-    fields = (SEARCHERS.load_settings(strategy) if shipped else SearchSettings).model_fields.keys()
-    kept = {name: search[name] for name in _OF_SEVERAL if name in search and name in fields}
+    fields = (
+        SEARCHERS.load_settings(strategy) if shipped else SearchSettings
+    ).model_fields.keys()
+    kept = {
+        name: search[name] for name in _OF_SEVERAL if name in search and name in fields
+    }
     changed = {**raw, "search": {"space": {}, **kept, "strategy": strategy}}
     if strategy == "grid":
         changed.pop("num_samples", None)

@@ -91,13 +91,19 @@ def validate(
     if checked is not None:
         faulty = _list_faulty_sections(faults)
         further = [
-            *([] if "trainable" in faulty else _find_trainable_faults(checked, machine)),
+            *(
+                []
+                if "trainable" in faulty
+                else _find_trainable_faults(checked, machine)
+            ),
             *_find_machine_faults(checked.resources, machine),
             *_find_package_faults(checked),
             *_find_size_faults(checked.search),
             *([] if recorded else _find_new_search_faults(checked)),
         ]
-        faults += {str(f): f for f in further if f.key.split(".")[0] not in faulty}.values()
+        faults += {
+            str(f): f for f in further if f.key.split(".")[0] not in faulty
+        }.values()
     if parsed is None or faults:
         raise SpecError(faults, source)
     if not recorded:
@@ -108,7 +114,9 @@ def validate(
     return settle_spec(load_declaration(parsed.trainable).settle(parsed))
 
 
-def add_default_config(spec: ExperimentSpec, source: str = "the spec") -> ExperimentSpec:
+def add_default_config(
+    spec: ExperimentSpec, source: str = "the spec"
+) -> ExperimentSpec:
     """The spec with what priors expect and the declared defaults as its first config.
 
     Where `default_first` is open, a spec that has other first configs, one trial, or defaults that
@@ -121,12 +129,23 @@ def add_default_config(spec: ExperimentSpec, source: str = "the spec") -> Experi
     if required is False or (required is None and (points or spec.num_samples == 1)):
         return spec
     declared = load_declaration(spec.trainable).settings
-    defaults = {n: f.get_default() for n, f in declared.model_fields.items()} if declared else {}
-    point = {n: defaults.get(n) if isinstance(v, Domain | Mapping) else v for n, v in space.items()}
+    defaults = (
+        {n: f.get_default() for n, f in declared.model_fields.items()}
+        if declared
+        else {}
+    )
+    point = {
+        n: defaults.get(n) if isinstance(v, Domain | Mapping) else v
+        for n, v in space.items()
+    }
     point |= find_expected_values(space)
-    missing = [name for name, value in point.items() if value in (None, PydanticUndefined)]
+    missing = [
+        name for name, value in point.items() if value in (None, PydanticUndefined)
+    ]
     if required is None:
-        inside = (has_value(v, point[n]) for n, v in space.items() if isinstance(v, Domain))
+        inside = (
+            has_value(v, point[n]) for n, v in space.items() if isinstance(v, Domain)
+        )
         if missing or not all(inside) or not search.can_suggest(point):
             return spec
         # Not parsed again, which would import numpy
@@ -155,7 +174,8 @@ def _find_package_faults(spec: ExperimentSpec) -> Iterator[Fault]:
             yield from _find_plugin_faults("log", TRACKERS, name)
             continue
         package = find_spec(name)
-        if package is None or package.origin is None:  # a folder of that name is no package
+        if package is None or package.origin is None:
+            # A folder of that name is no package
             yield Fault("log", f"needs a package: {suggest_install(name)}", name)
         elif name == "wandb" and not _is_wandb_ready():
             rule = "needs an API key: run `wandb login`, or set WANDB_API_KEY or WANDB_MODE=offline"
@@ -166,19 +186,26 @@ def _find_package_faults(spec: ExperimentSpec) -> Iterator[Fault]:
             yield from _find_plugin_faults("notify", NOTIFIERS, scheme)
         elif scheme not in ("", *NOTIFIERS.built_in) and find_spec("apprise") is None:
             rule = f"needs a package, if it is of apprise: {suggest_install('notify')}"
-            yield Fault("notify", rule, hide_secrets(target), tuple(NOTIFIERS.list_names()))
+            yield Fault(
+                "notify", rule, hide_secrets(target), tuple(NOTIFIERS.list_names())
+            )
 
 
 def _find_plugin_faults(key: str, plugins: Plugins, name: str) -> Iterator[Fault]:
     try:
         if not can_take(plugins.load(name), None):
-            yield Fault(key, f"{plugins.kind} {plugins.describe(name)} must take one argument")
+            yield Fault(
+                key, f"{plugins.kind} {plugins.describe(name)} must take one argument"
+            )
     except UsageError as error:
         yield Fault(key, str(error))
 
 
 def _is_wandb_ready() -> bool:
-    if os.environ.get("WANDB_MODE") in ("offline", "disabled") or "WANDB_API_KEY" in os.environ:
+    if (
+        os.environ.get("WANDB_MODE") in ("offline", "disabled")
+        or "WANDB_API_KEY" in os.environ
+    ):
         return True
     import wandb
 
@@ -189,7 +216,9 @@ def _list_faulty_sections(faults: list[Fault]) -> set[str]:
     return {fault.key.split(".")[0] for fault in faults}
 
 
-def _parse_sound_sections(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec | None:
+def _parse_sound_sections(
+    raw: Mapping[str, Any], faults: list[Fault]
+) -> ExperimentSpec | None:
     """The spec without its faulty sections, to check the others. Adds to `faults`."""
     faulty = _list_faulty_sections(faults)
     sound = {key: value for key, value in raw.items() if key not in faulty}
@@ -202,7 +231,9 @@ def _parse_sound_sections(raw: Mapping[str, Any], faults: list[Fault]) -> Experi
     return spec
 
 
-def _find_machine_faults(resources: Resources, machine: Machine | None) -> Iterator[Fault]:
+def _find_machine_faults(
+    resources: Resources, machine: Machine | None
+) -> Iterator[Fault]:
     if machine is None:
         return
     for key, amount in (("cpus", resources.cpus), ("gpus", resources.gpus)):
@@ -244,17 +275,27 @@ def _find_size_faults(search: Any) -> Iterator[Fault]:
         spaces |= {f"search.{field}.{number}": config for number, config in configs}
     for key, space in spaces.items():
         if (deep := count_levels(space)) > CONFIG_LEVELS:
-            yield Fault(key, f"must be nested at most {CONFIG_LEVELS} levels deep", deep)
+            yield Fault(
+                key, f"must be nested at most {CONFIG_LEVELS} levels deep", deep
+            )
         if (size := len(json.dumps(format_space(space)))) > CONFIG_BYTES:
-            yield Fault(key, f"must give configs of at most {CONFIG_BYTES:,} bytes as JSON", size)
+            yield Fault(
+                key,
+                f"must give configs of at most {CONFIG_BYTES:,} bytes as JSON",
+                size,
+            )
 
 
-def _find_trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator[Fault]:
+def _find_trainable_faults(
+    spec: ExperimentSpec, machine: Machine | None
+) -> Iterator[Fault]:
     if spec.is_elsewhere:
         yield from _find_learner_only_faults(spec, "a client")
         if spec.resources != Resources():
             rule = "must not be set: nothing is reserved for trials that run elsewhere"
-            yield Fault("resources", rule, spec.resources.model_dump(exclude_defaults=True))
+            yield Fault(
+                "resources", rule, spec.resources.model_dump(exclude_defaults=True)
+            )
         return
     if isinstance(spec.trainable, Command):
         yield from _find_command_faults(spec.trainable, machine)
@@ -274,7 +315,9 @@ def _find_trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Ite
     if trainable is not None and (fault := find_trainable_fault(trainable)):
         yield fault
         return
-    if isinstance(spec.trainable, ByValue) and (refused := find_pickling_fault(spec.trainable)):
+    if isinstance(spec.trainable, ByValue) and (
+        refused := find_pickling_fault(spec.trainable)
+    ):
         rule = f"cannot be sent to the workers ({refused}): it holds what is of this process alone"
         yield Fault("trainable", rule, str(spec.trainable))
         return
@@ -285,12 +328,21 @@ def _find_trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Ite
         )
     else:
         if spec.epochs is None:
-            yield Fault("training.epochs", "is required for a Learner when there is no scheduler")
-        if spec.resources.split > 1 and trainable is not None and not can_split(trainable):
+            yield Fault(
+                "training.epochs",
+                "is required for a Learner when there is no scheduler",
+            )
+        if (
+            spec.resources.split > 1
+            and trainable is not None
+            and not can_split(trainable)
+        ):
             rule = "must be 1 for a trainable that takes no argument `split`"
             yield Fault("resources.split", rule, spec.resources.split)
     if spec.refit and declaration.refit is None:
-        yield Fault("refit", "needs a Learner whose Declaration sets `refit`", spec.refit)
+        yield Fault(
+            "refit", "needs a Learner whose Declaration sets `refit`", spec.refit
+        )
     metrics = declaration.metrics or getattr(trainable, "metrics", None)
     if isinstance(metrics, tuple | list):
         yield from _find_metric_faults(spec.objective, tuple(map(str, metrics)))
@@ -316,15 +368,25 @@ def _find_command_faults(command: Command, machine: Machine | None) -> Iterator[
     if machine is not None and shutil.which(program) is None:
         rule = "must begin with a program that is on the PATH, or with the path of one"
         yield Fault("trainable.command", rule, program)
-    elif script and not (here / script).is_file() and (machine or not Path(script).is_absolute()):
+    elif (
+        script
+        and not (here / script).is_file()
+        and (machine or not Path(script).is_absolute())
+    ):
         rule = f"must name a script that exists, seen from {here}"
         yield Fault("trainable.command", rule, script)
 
 
-def _find_metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[Fault]:
+def _find_metric_faults(
+    objective: Objective, metrics: tuple[str, ...]
+) -> Iterator[Fault]:
     if objective.metric not in metrics:
-        fault = build_unknown_fault("objective.metric", "metric", objective.metric, metrics)
-        yield Fault(fault.key, f"{fault.rule}: the trainable does not report it", None, metrics)
+        fault = build_unknown_fault(
+            "objective.metric", "metric", objective.metric, metrics
+        )
+        yield Fault(
+            fault.key, f"{fault.rule}: the trainable does not report it", None, metrics
+        )
     reported = (*metrics, *MEASURED)
     for name in objective.required:
         if name not in reported:

@@ -84,7 +84,9 @@ class ModelContract:
 
     def test_it_takes_its_arguments(self) -> None:
         network = getattr_static(self, "network")
-        assert [str(fault) for fault in find_argument_faults(network, self.model_args)] == []
+        assert [
+            str(fault) for fault in find_argument_faults(network, self.model_args)
+        ] == []
 
     def test_it_returns_logits(self) -> None:
         model = self.make()
@@ -99,7 +101,9 @@ class ModelContract:
     def test_its_weights_train(self) -> None:
         model = self.make().train()
         logits_NK = model(self.sample_images(3))
-        nn.functional.cross_entropy(logits_NK, torch.zeros(3, dtype=torch.int64)).backward()
+        nn.functional.cross_entropy(
+            logits_NK, torch.zeros(3, dtype=torch.int64)
+        ).backward()
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         assert gradients
         assert all(gradient.isfinite().all() for gradient in gradients)
@@ -113,7 +117,9 @@ class ModelContract:
         for number, x_CHW in enumerate(x_NCHW):
             with seed_generators(0):
                 alone_NK = model(x_CHW[None])
-            assert torch.allclose(alone_NK[0], together_NK[number], rtol=1e-3, atol=1e-4)
+            assert torch.allclose(
+                alone_NK[0], together_NK[number], rtol=1e-3, atol=1e-4
+            )
 
     @torch.no_grad()
     def test_a_saved_state_continues(self) -> None:
@@ -148,7 +154,9 @@ class DatasetContract:
         """The data set; override it for one whose files must first be put into `folder`."""
         return self.info.load(folder, split_seed=split_seed)
 
-    def test_images_and_labels_are_of_the_declared_shape(self, arrays: ImageArrays) -> None:
+    def test_images_and_labels_are_of_the_declared_shape(
+        self, arrays: ImageArrays
+    ) -> None:
         size = self.info.image_size
         assert arrays.images_NHWC.dtype == np.uint8
         assert arrays.images_NHWC.shape[1:] == (size, size, self.info.channels)
@@ -156,7 +164,9 @@ class DatasetContract:
         assert arrays.labels_N.shape == arrays.images_NHWC.shape[:1]
         assert np.unique(arrays.labels_N).tolist() == list(range(self.info.num_classes))
 
-    def test_splits_are_disjoint_and_of_the_declared_sizes(self, arrays: ImageArrays) -> None:
+    def test_splits_are_disjoint_and_of_the_declared_sizes(
+        self, arrays: ImageArrays
+    ) -> None:
         assert set(arrays.splits) == set(SPLITS)
         sizes = [len(arrays.splits[name]) for name in SPLITS]
         assert sizes == [self.info.train, self.info.validation, self.info.test]
@@ -178,7 +188,9 @@ class DatasetContract:
         again, other = (self.load(tmp_path, split_seed=seed) for seed in (0, 1))
         for name in SPLITS:
             assert np.array_equal(again.splits[name], arrays.splits[name])
-        assert not np.array_equal(other.splits["validation"], arrays.splits["validation"])
+        assert not np.array_equal(
+            other.splits["validation"], arrays.splits["validation"]
+        )
         assert np.array_equal(other.images_NHWC, arrays.images_NHWC)
         assert np.array_equal(other.labels_N, arrays.labels_N)
 
@@ -258,7 +270,8 @@ class LearnerContract:
     """
 
     steps = 3
-    timings: frozenset[str] = frozenset()  # metrics that measure time, which no seed repeats
+    # Metrics that measure time, which no seed repeats
+    timings: frozenset[str] = frozenset()
 
     def make(self, *, seed: int = 0) -> Learner:
         """A new Learner, always of the same config, and of trial seed `seed`."""
@@ -320,7 +333,9 @@ class LearnerContract:
             if used:
                 restored.step()
             restored.load_state_dict(state)
-            assert self.collect_results(restored, self.steps - after) == expected[after:], after
+            assert (
+                self.collect_results(restored, self.steps - after) == expected[after:]
+            ), after
             assert is_equal(restored.state_dict(), end), after
 
     def test_test_split(self) -> None:

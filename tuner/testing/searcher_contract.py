@@ -71,10 +71,12 @@ def run_trials(
         configs.append(config)
         for epoch in range(1, epochs):
             search.on_trial_result(
-                trial_id, {"loss": loss(config) + 1 / epoch, "training_iteration": epoch}
+                trial_id,
+                {"loss": loss(config) + 1 / epoch, "training_iteration": epoch},
             )
         search.on_trial_complete(
-            trial_id, {"loss": loss(config), "training_iteration": epochs, "config": config}
+            trial_id,
+            {"loss": loss(config), "training_iteration": epochs, "config": config},
         )
     return configs
 
@@ -104,7 +106,9 @@ class SearcherContract:
             assert is_plain(config), config
             encoding.encode(config)
             assert config["fixed"] == 3
-            assert ("nesterov" in config["branch"]) == (config["branch"]["name"] == "sgd")
+            assert ("nesterov" in config["branch"]) == (
+                config["branch"]["name"] == "sgd"
+            )
 
     @FEW
     @given(spaces, st.integers(0, 9))
@@ -117,12 +121,15 @@ class SearcherContract:
                 return
             encoding.encode(config)
             value = math.nan if number % 5 == 4 else float(number % 7)
-            search.on_trial_complete(str(number), {"loss": value, "training_iteration": 1})
+            search.on_trial_complete(
+                str(number), {"loss": value, "training_iteration": 1}
+            )
 
     def test_same_seed_same_configs_in_another_process(self) -> None:
         # Of a server that has hashes of its own; once started, it forks further processes at once
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([__name__])  # so that it imports Ray once for all of them
+        # So that it imports Ray once for all of them
+        context.set_forkserver_preload([__name__])
         answer, end = context.Pipe(duplex=False)
         where = inspect.getfile(type(self)), type(self).__name__
         process = context.Process(target=_send_configs, args=(end, *where, sys.path))
@@ -138,7 +145,17 @@ class SearcherContract:
         for number in range(self.trials):
             trial_id = str(number)
             search.suggest(trial_id)
-            values = (math.nan, math.inf, None, "high", 1e308, -1e308, 10**400, 0.5, 0.5)
+            values = (
+                math.nan,
+                math.inf,
+                None,
+                "high",
+                1e308,
+                -1e308,
+                10**400,
+                0.5,
+                0.5,
+            )
             result = {"loss": values[number % len(values)], "training_iteration": 1}
             search.on_trial_result(trial_id, result)
             search.on_trial_result(trial_id, result)
@@ -153,7 +170,9 @@ class SearcherContract:
     def test_many_at_a_time_are_all_different(self) -> None:
         search = self.make(seed=7)
         run_trials(search, 0, self.trials)
-        live = [json.dumps(search.suggest(str(100 + i)), sort_keys=True) for i in range(16)]
+        live = [
+            json.dumps(search.suggest(str(100 + i)), sort_keys=True) for i in range(16)
+        ]
         assert len(set(live)) == 16
 
     def test_a_finite_space_is_given_out_once(self) -> None:
@@ -187,7 +206,9 @@ class LearningSearcherContract(SearcherContract):
     def test_learns(self) -> None:
         for sign, mode in ((1, "min"), (-1, "max")):
             search = self.make(seed=2, mode=mode)
-            configs = run_trials(search, 0, 40, loss=lambda c, s=sign: s * compute_loss(c))
+            configs = run_trials(
+                search, 0, 40, loss=lambda c, s=sign: s * compute_loss(c)
+            )
             early = map(compute_loss, configs[:10])
             late = map(compute_loss, configs[25:])
             assert sum(early) / 10 > sum(late) / 15
@@ -217,7 +238,9 @@ class LearningSearcherContract(SearcherContract):
         late = tries[30:]
         assert sum(x > 0.5 for x in late) < 0.6 * len(late)
 
-    def test_a_lost_trial_is_neither_waited_for_nor_held_against_its_config(self) -> None:
+    def test_a_lost_trial_is_neither_waited_for_nor_held_against_its_config(
+        self,
+    ) -> None:
         search = self.make({"x": "choice([1, 2])"}, seed=6)
         first = search.suggest("a")
         _ = search.suggest("b")
@@ -227,7 +250,11 @@ class LearningSearcherContract(SearcherContract):
 
     def test_points_come_first_and_what_they_lack_is_drawn(self) -> None:
         adam = {"name": "adam", "beta": 0.85, "more": {"eps": 1e-8}}
-        points = [{"lr": 0.01}, {"branch": adam, "kind": "b", "lr": 0.1}, {"branch": adam}]
+        points = [
+            {"lr": 0.01},
+            {"branch": adam, "kind": "b", "lr": 0.1},
+            {"branch": adam},
+        ]
         search = self.make(seed=10, points_to_evaluate=points)
         first, second, third = run_trials(search, 0, 3)
         assert first["lr"] == 0.01
@@ -243,7 +270,9 @@ class LearningSearcherContract(SearcherContract):
         configs = run_trials(self.make(seed=11), 0, self.trials)
         search = self.make(seed=12)
         search.add_evaluated_point(configs[0], math.nan, error=True)
-        search.add_evaluated_point(configs[1], 3.0, pruned=True, intermediate_values=[5.0, 4.0])
+        search.add_evaluated_point(
+            configs[1], 3.0, pruned=True, intermediate_values=[5.0, 4.0]
+        )
         for config in configs[2:]:
             search.add_evaluated_point(config, compute_loss(config))
         assert search.suggest("a") not in configs

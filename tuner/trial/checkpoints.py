@@ -33,7 +33,8 @@ from tuner.trial.state import copy_to_host, find_state_fault
 
 STATE_FILE = "state.pt"
 PARTIAL_FILE = "state.partial"  # until it is whole
-_FOREIGN = re.compile(r"Unsupported global: GLOBAL (\S+)")  # of torch, which names the class
+# Of torch, which names the class
+_FOREIGN = re.compile(r"Unsupported global: GLOBAL (\S+)")
 
 
 class CheckpointStore:
@@ -69,12 +70,17 @@ class CheckpointStore:
         path = self._folder / str(epoch) / STATE_FILE
         return self._publish(epoch, path, path.with_name(PARTIAL_FILE), write)
 
-    def save_folder(self, epoch: int, write: Callable[[Path], object]) -> CheckpointRecord:
+    def save_folder(
+        self, epoch: int, write: Callable[[Path], object]
+    ) -> CheckpointRecord:
         """Write a checkpoint's folder by `write(folder)`; raises as `save` does."""
         path = self._folder / str(epoch)
         partial = path.with_name(f"{epoch}.partial")
-        with translate_error(StorageError, f"cannot write {format_path(path)}", of=OSError):
-            self._experiment.create_folder(self._folder)  # before anything is removed there
+        with translate_error(
+            StorageError, f"cannot write {format_path(path)}", of=OSError
+        ):
+            # Before anything is removed there
+            self._experiment.create_folder(self._folder)
         for stale in (partial, path):
             shutil.rmtree(stale, ignore_errors=True)
         return self._publish(epoch, path, partial, write)
@@ -94,17 +100,23 @@ class CheckpointStore:
     def _publish(
         self, epoch: int, path: Path, partial: Path, write: Callable[[Path], object]
     ) -> CheckpointRecord:
-        with translate_error(StorageError, f"cannot write {format_path(path)}", of=OSError):
+        with translate_error(
+            StorageError, f"cannot write {format_path(path)}", of=OSError
+        ):
             self._experiment.create_folder(path.parent)
             write(partial)
             digest = compute_sha256(partial)
             os.replace(partial, path)
             self._experiment.upload(path)
             self._experiment.drop_copy(path)
-        return CheckpointRecord(epoch, path.relative_to(self._experiment.path).as_posix(), digest)
+        return CheckpointRecord(
+            epoch, path.relative_to(self._experiment.path).as_posix(), digest
+        )
 
 
-def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> dict[str, Any]:
+def load_state(
+    path: Path, sha256: str | None, *, what: str = "checkpoint"
+) -> dict[str, Any]:
     """Load the state in the file `path` on the CPU, without running code from the file.
 
     what: the user's word for the file. Raises CheckpointError if the file is missing, does not
@@ -116,13 +128,16 @@ def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> d
     if not path.is_file():
         raise CheckpointError(f"{what} {path} is missing")
     if sha256 is not None and compute_sha256(path) != sha256:
-        raise CheckpointError(f"{what} {path} is damaged: its sha256 is not the journal's")
+        raise CheckpointError(
+            f"{what} {path} is damaged: its sha256 is not the journal's"
+        )
     try:
         _check_archive(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
         if fault := find_state_fault(state, os.path.getsize(path)):
             raise ValueError(fault)
-    except pickle.UnpicklingError as error:  # torch's advice is to let the file run its code
+    except pickle.UnpicklingError as error:
+        # torch's advice is to let the file run its code
         foreign = _FOREIGN.search(str(error))
         reason = "it holds more than tensors, numbers, text, None, lists and dicts"
         reason += f": {foreign[1]}" if foreign else ", or is damaged"
@@ -131,7 +146,9 @@ def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> d
         reason = " ".join(str(error).split())[:300]
         raise CheckpointError(f"{what} {path} cannot be loaded: {reason}") from error
     if not isinstance(state, dict):
-        raise CheckpointError(f"{what} {path} holds {type(state).__name__}, not a state dict")
+        raise CheckpointError(
+            f"{what} {path} holds {type(state).__name__}, not a state dict"
+        )
     return state
 
 
@@ -177,11 +194,14 @@ class SavePolicy:
     again, and the checkpoint of each is written at once.
     """
 
-    def __init__(self, rules: SaveRules, objective: Objective, *, reported: int = 0) -> None:
+    def __init__(
+        self, rules: SaveRules, objective: Objective, *, reported: int = 0
+    ) -> None:
         self._rules = rules
         self._objective = objective
         self._reported = reported
-        self._curve = Curve(objective)  # of the reports that count, or of all until one does
+        # Of the reports that count, or of all until one does
+        self._curve = Curve(objective)
         self._has_counted = False
         self._write_s = math.inf  # how long the last one took that was waited for
         self._began = -math.inf  # when the last one was begun
@@ -249,7 +269,9 @@ class CheckpointWriter:
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._writing: Future[list[CheckpointRecord]] | None = None
 
-    def save(self, epoch: int, state: State, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
+    def save(
+        self, epoch: int, state: State, how: Save, *, is_best: bool
+    ) -> list[CheckpointRecord]:
         """Save `state` as `how` says; returns the checkpoints written since the last call.
 
         The oldest checkpoint comes first. is_best: whether this is the trial's best epoch, so that
@@ -260,7 +282,8 @@ class CheckpointWriter:
             self._held = None
         copy = None
         if how is not Save.NOW:
-            with suppress(Exception):  # no room, or a user's value: saving it raises the reason
+            with suppress(Exception):
+                # No room, or a user's value: saving it raises the reason
                 copy = self._copy(state)
         if copy is None:
             done = self.collect_written(wait=True)

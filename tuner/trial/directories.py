@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 TRIAL_DIR = "TUNER_TRIAL_DIR"  # in the environment of a trial: its own folder
-START_DIR = "TUNER_START_DIR"  # in the environment of a trial: where its search was started
+# In the environment of a trial: where its search was started
+START_DIR = "TUNER_START_DIR"
 
 
 def trial_dir() -> Path:

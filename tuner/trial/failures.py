@@ -19,7 +19,8 @@ from tuner.trial.origins import find_origin
 STORAGE = "storage"  # the kind of a Failure that is the experiment's and no trial's
 
 _LINES_OF_EXIT = 3  # of a script's stderr, in the message of its failure
-_MESSAGE_LENGTH = 1000  # characters of a message in the journal; the trial's log has all of it
+# Characters of a message in the journal; the trial's log has all of it
+_MESSAGE_LENGTH = 1000
 
 # How CUDA, cuBLAS, cuDNN, oneDNN and the CPU allocator say that memory ran out. A handle that
 # cannot be made (NOT_INITIALIZED) mostly means that the card is full. oneDNN's "primitive" was seen
@@ -51,7 +52,8 @@ _WAITED = re.compile(
 )
 _MISSING_FILE = re.compile(r"FileNotFoundError|No such file or directory")
 _QUOTED = re.compile(r"""['"]([^'"]+)['"]""")
-_CONNECTION = re.compile(r"gloo/transport/")  # of a rank, which another one may have closed
+# Of a rank, which another one may have closed
+_CONNECTION = re.compile(r"gloo/transport/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,9 @@ def build_failure(error: BaseException) -> Failure:
     message = clip_message(format_error(error))
     origin = find_origin(error)
     message = f"{message}, at {origin}" if origin else message
-    missing = [path for each in _walk_causes(error) for path in _find_missing_paths(each)]
+    missing = [
+        path for each in _walk_causes(error) for path in _find_missing_paths(each)
+    ]
     message += suggest_start_dir(missing)
     kind = "oom" if is_out_of_memory(error) else "exception"
     # NOT_INITIALIZED poisons, too: a smaller size may work, but if it does not, nothing does
@@ -106,9 +110,14 @@ def build_exit_failure(code: int, last_lines: Sequence[str]) -> Failure:
         name = signal.Signals(-code).name
         cause = ", as the system does when memory runs out" if name == "SIGKILL" else ""
         return Failure(
-            "crash", clip_message(f"killed by {name}{cause}" + (last_output and f": {last_output}"))
+            "crash",
+            clip_message(
+                f"killed by {name}{cause}" + (last_output and f": {last_output}")
+            ),
         )
-    is_oom = _OUT_OF_MEMORY.search(last_output) or (last_lines and "MemoryError" in last_lines[-1])
+    is_oom = _OUT_OF_MEMORY.search(last_output) or (
+        last_lines and "MemoryError" in last_lines[-1]
+    )
     message = f"exit code {code}: {last_output or 'stderr is empty'}"
     message = clip_message(message)
     if _MISSING_FILE.search(last_output):
@@ -138,7 +147,11 @@ def _find_missing_paths(error: BaseException) -> list[str]:
 
 def clip_message(message: str) -> str:
     """The message, or the beginning of one that is too long for the journal."""
-    return message if len(message) <= _MESSAGE_LENGTH else f"{message[: _MESSAGE_LENGTH - 3]}..."
+    return (
+        message
+        if len(message) <= _MESSAGE_LENGTH
+        else f"{message[: _MESSAGE_LENGTH - 3]}..."
+    )
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -147,7 +160,9 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno == ENOMEM
-    return isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(_format_text(error)))
+    return isinstance(error, RuntimeError) and bool(
+        _OUT_OF_MEMORY.search(_format_text(error))
+    )
 
 
 def is_rank_timeout(text: str) -> bool:
@@ -157,7 +172,9 @@ def is_rank_timeout(text: str) -> bool:
 
 def is_connection_error(error: BaseException) -> bool:
     """Whether the error is of a connection between ranks, and may be another rank's doing."""
-    return isinstance(error, RuntimeError) and bool(_CONNECTION.search(_format_text(error)))
+    return isinstance(error, RuntimeError) and bool(
+        _CONNECTION.search(_format_text(error))
+    )
 
 
 def _walk_causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -40,7 +40,9 @@ def claim_gpu(gpus: float, *, through_torch: bool) -> None:
 
         def limit() -> None:
             total = torch.cuda.get_device_properties(0).total_memory
-            torch.cuda.set_per_process_memory_fraction(compute_memory_share(gpus, total), 0)
+            torch.cuda.set_per_process_memory_fraction(
+                compute_memory_share(gpus, total), 0
+            )
 
         run_at_cuda_start(limit)
 

@@ -26,7 +26,8 @@ _PARTS = 120  # of a GPU: halves to sixths, eighths and tenths are whole numbers
 _EVERY_S = 0.2
 _EPSILON = 1e-9  # of a share
 Files = Mapping[str, IO[bytes]]  # by the names of GPUs
-_held: dict[str, IO[bytes]] = {}  # those with this process's locks, which go when one is closed
+# Those with this process's locks, which go when one is closed
+_held: dict[str, IO[bytes]] = {}
 
 
 def build_sharing_variables(folder: Path, gpus: Iterable[str]) -> dict[str, str]:
@@ -63,7 +64,8 @@ def measure_free_shares(folder: Path, gpus: Iterable[str]) -> tuple[float, ...]:
     """The free share of each GPU. A process that has taken a share would lose its locks."""
     with ExitStack() as stack:
         files = {
-            name: stack.enter_context(file) for name, file in _open_files(folder, gpus).items()
+            name: stack.enter_context(file)
+            for name, file in _open_files(folder, gpus).items()
         }
         stack.enter_context(_lock_door(folder))
         return tuple(len(parts) / _PARTS for parts in _lock_free(files).values())
@@ -104,13 +106,15 @@ def _lock_gpus(folder: Path, files: Files, amount: float) -> list[str]:
 def _lock_free(files: Files) -> dict[str, list[int]]:
     """Lock every free part of the GPUs; returns the parts by the GPU's name."""
     return {
-        name: [part for part in range(_PARTS) if _lock(file, part)] for name, file in files.items()
+        name: [part for part in range(_PARTS) if _lock(file, part)]
+        for name, file in files.items()
     }
 
 
 def _lock(file: IO[bytes], part: int) -> bool:
     """Whether this process has locked a part, since no other has."""
-    with suppress(BlockingIOError, PermissionError):  # which of the two, is the system's choice
+    with suppress(BlockingIOError, PermissionError):
+        # Which of the two, is the system's choice
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, part)
         return True
     return False

@@ -23,7 +23,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-MARK = "TUNER_SESSION"  # in the environment of Ray's daemons and, through them, of every worker
+# In the environment of Ray's daemons and, through them, of every worker
+MARK = "TUNER_SESSION"
 
 _TRIAL_MARK = "TUNER_TRIAL"
 _PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
@@ -64,7 +65,8 @@ def _read_environments() -> Iterator[tuple[int, Path, list[bytes]]]:
                 if environment := (entry / "environ").read_bytes():
                     break
                 os.readlink(entry / "exe")
-                time.sleep(_READ_S)  # it starts: the kernel has not copied the strings yet
+                # It starts: the kernel has not copied the strings yet
+                time.sleep(_READ_S)
             yield int(entry.name), entry, environment.split(b"\0")
 
 
@@ -82,7 +84,8 @@ def find_marked(mark: str, temporary: str) -> list[int]:
         if not is_marked and len(variables) > 1 and not variables[0]:
             with suppress(OSError):
                 is_marked = any(
-                    os.readlink(fd).startswith(within) for fd in (entry / "fd").iterdir()
+                    os.readlink(fd).startswith(within)
+                    for fd in (entry / "fd").iterdir()
                 )
         if is_marked:
             pids.append(pid)
@@ -109,7 +112,8 @@ class Children:
 
     def __init__(self) -> None:
         self._mark = generate_mark()
-        self._guard: subprocess.Popen[bytes] | None = None  # whose stdin closes as this one dies
+        # Whose stdin closes as this one dies
+        self._guard: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:
         """Mark what this process starts from here on."""

@@ -50,7 +50,9 @@ def keep_freed() -> None:
     Blocks of more than 32 MiB are returned nevertheless. Settings of glibc in the environment stay.
     """
     libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt") and not any(name.startswith("MALLOC_") for name in os.environ):
+    if hasattr(libc, "mallopt") and not any(
+        name.startswith("MALLOC_") for name in os.environ
+    ):
         libc.mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
         libc.mallopt(_TRIM_THRESHOLD, _MOST_KEPT)
 
@@ -89,19 +91,24 @@ class MemoryWatch:
         if self._cuda:
             self._cuda.reset_peak_memory_stats(self._device)
             return
-        with suppress(OSError):  # where it cannot be reset, it is the peak of the process's life
+        with suppress(OSError):
+            # Where it cannot be reset, it is the peak of the process's life
             _CLEAR_REFS.write_text("5")
 
     def end(self) -> dict[str, float]:
         """The epoch's memory_mib, at its end, and peak_memory_mib; on CUDA the other two, too."""
         resident = _measure_resident_mib()
         if self._cuda is None:
-            return {"memory_mib": resident, "peak_memory_mib": max(resident, _measure_peak_mib())}
+            return {
+                "memory_mib": resident,
+                "peak_memory_mib": max(resident, _measure_peak_mib()),
+            }
         peak = self._cuda.max_memory_allocated(self._device)
         return {
             "memory_mib": self._cuda.memory_allocated(self._device) / _MIB,
             "peak_memory_mib": peak / _MIB,
-            "peak_memory_share": peak / self._cuda.get_device_properties(self._device).total_memory,
+            "peak_memory_share": peak
+            / self._cuda.get_device_properties(self._device).total_memory,
             "host_memory_mib": resident,
         }
 

@@ -39,7 +39,9 @@ def watch_memory(
     return run_in_thread(partial(_watch, notes, pids, memory or measure_memory))
 
 
-def measure_memory(limit_of: Callable[[], Any] = quotas.find_memory_limit) -> tuple[int, int]:
+def measure_memory(
+    limit_of: Callable[[], Any] = quotas.find_memory_limit,
+) -> tuple[int, int]:
     """(bytes that are free, bytes in all), of the machine or of what this process may use of it."""
     machine = psutil.virtual_memory()
     free = machine.available
@@ -52,7 +54,10 @@ def measure_memory(limit_of: Callable[[], Any] = quotas.find_memory_limit) -> tu
 
 
 def _watch(
-    notes: Path, pids: Callable[[], Iterable[int]], memory: Memory, over: threading.Event
+    notes: Path,
+    pids: Callable[[], Iterable[int]],
+    memory: Memory,
+    over: threading.Event,
 ) -> None:
     while not over.wait(_CHECK_EVERY_S):
         free, total = memory()
@@ -66,7 +71,9 @@ def _end_largest(notes: Path, pids: Iterable[int]) -> None:
     if not held:
         return
     pid = max(held, key=lambda worker: held[worker])
-    message = f"ended at {held[pid] / 2**20:.0f} MiB, the most of all workers: memory ran out"
+    message = (
+        f"ended at {held[pid] / 2**20:.0f} MiB, the most of all workers: memory ran out"
+    )
     write_note(notes, pid, Failure("oom", message))
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
@@ -83,7 +90,9 @@ def _measure_family_bytes(pid: int) -> int:
         children = psutil.Process(pid).children(recursive=True)
     except psutil.Error:
         children = []
-    return measure_held_bytes(pid) + sum(measure_held_bytes(child.pid) for child in children)
+    return measure_held_bytes(pid) + sum(
+        measure_held_bytes(child.pid) for child in children
+    )
 
 
 def _is_worker(pid: int) -> bool:

@@ -9,7 +9,8 @@ from pathlib import Path
 from traceback import extract_tb
 
 _LONGEST_LINE = 160  # characters of the line itself
-_ATTRIBUTE = "tuner_origin"  # of an error that goes to another process, which its traceback cannot
+# Of an error that goes to another process, which its traceback cannot
+_ATTRIBUTE = "tuner_origin"
 
 
 def find_origin(error: BaseException) -> str | None:
@@ -18,7 +19,9 @@ def find_origin(error: BaseException) -> str | None:
     if isinstance(kept, str):
         return kept
     user_frames = [
-        frame for frame in extract_tb(error.__traceback__) if _is_user_file(frame.filename)
+        frame
+        for frame in extract_tb(error.__traceback__)
+        if _is_user_file(frame.filename)
     ]
     if user_frames:
         frame = user_frames[-1]

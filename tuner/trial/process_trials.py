@@ -39,7 +39,9 @@ class FunctionTrial(ProcessTrial):
     def _prepare(self, assignment: Assignment) -> None:
         function, config, checkpoint = self._begin_process(assignment)
         where: Any = {"folder": self._files, "checkpoint": checkpoint}
-        self._running = ray_compat.FunctionSession(function, config, trial=self, **where)
+        self._running = ray_compat.FunctionSession(
+            function, config, trial=self, **where
+        )
         self._has_returned = False
 
     def _report(self) -> dict[str, Any]:
@@ -57,15 +59,22 @@ class FunctionTrial(ProcessTrial):
         is_last = bool(report.metrics.get("done", False))  # as Tune takes it
         if report.checkpoint is None:
             return self._record_with_checkpoint(report.metrics, None, is_last=is_last)
-        with report.checkpoint.as_directory() as folder:  # an error of it is the trial's alone
+        with report.checkpoint.as_directory() as folder:
+            # An error of it is the trial's alone
             write = partial(shutil.copytree, folder)
             return self._record_with_checkpoint(report.metrics, write, is_last=is_last)
 
     def _stop(self, running: Any) -> str | None:
         if not self._has_returned and self._failure is None:
-            print(f"ended after epoch {self._epoch}: what follows its last report does not run")
+            print(
+                f"ended after epoch {self._epoch}: what follows its last report does not run"
+            )
         has_ended = running.end(_THREAD_S)
-        return None if has_ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
+        return (
+            None
+            if has_ended
+            else f"the function of a trial has not ended in {_THREAD_S:g} s"
+        )
 
 
 class ClassTrial(ProcessTrial):
@@ -78,9 +87,13 @@ class ClassTrial(ProcessTrial):
 
     def _prepare(self, assignment: Assignment) -> None:
         kind, config, checkpoint = self._begin_process(assignment)
-        self._running = ray_compat.create_trainable(kind, config, trial=self, folder=self._files)
+        self._running = ray_compat.create_trainable(
+            kind, config, trial=self, folder=self._files
+        )
         if checkpoint is not None:
-            ray_compat.restore_class(self._running, checkpoint, iteration=assignment.epoch)
+            ray_compat.restore_class(
+                self._running, checkpoint, iteration=assignment.epoch
+            )
 
     def _report(self) -> dict[str, Any]:
         report = ray_compat.train_class(self._running)
@@ -142,7 +155,9 @@ class CommandTrial(ProcessTrial):
         for stale in (self._new, self._taken):  # of a process that was killed
             shutil.rmtree(stale, ignore_errors=True)
         self._new.mkdir()
-        path = os.pathsep.join(filter(None, [str(start_dir()), os.environ.get("PYTHONPATH")]))
+        path = os.pathsep.join(
+            filter(None, [str(start_dir()), os.environ.get("PYTHONPATH")])
+        )
         environment = {
             **os.environ,
             "PYTHONPATH": path,
@@ -186,10 +201,14 @@ class CommandTrial(ProcessTrial):
         if not isinstance(reported, int | float) or not float(reported).is_integer():
             return following
         if reported < before:
-            print(f"did not go on from $TUNER_RESUME_FROM (epoch {before}), but begins anew")
+            print(
+                f"did not go on from $TUNER_RESUME_FROM (epoch {before}), but begins anew"
+            )
             return max(1, int(reported))
         if 0 < reported <= self._epoch:
-            print(f"epoch {int(reported)} was reported before: this report is of {following}")
+            print(
+                f"epoch {int(reported)} was reported before: this report is of {following}"
+            )
         return max(following, int(reported))
 
     def _report_exit(self, script: Script) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from tuner.trial.origins import keep_origin
 from tuner.trial.trial_process import TrialLog
 from tuner.trial.worker import Worker
 
-_SETTLE_S = 2.0  # how long the other ranks may take to report what they saw of a failure
+# How long the other ranks may take to report what they saw of a failure
+_SETTLE_S = 2.0
 _END_S = 10.0  # how long a killed rank may take to be gone
 _END_OF_LOG = 1 << 16  # bytes in which a rank that ends says why
 
@@ -63,7 +64,9 @@ class _Rank:
 
     @sendable_errors()
     def begin(self, assignment: Assignment) -> None:
-        self._log = TrialLog(self._context.folder, format_log_name(assignment.trial_id, self._rank))
+        self._log = TrialLog(
+            self._context.folder, format_log_name(assignment.trial_id, self._rank)
+        )
         self._log.__enter__()
         self._worker.begin(assignment)
 
@@ -131,7 +134,9 @@ class RankGroup:
 
     def step(self) -> Any:
         """Train one epoch on all ranks; as of a Worker, that of rank 0."""
-        return self._run_method("call", "step", timeout_s=self._context.timeouts.report_s)[0]
+        return self._run_method(
+            "call", "step", timeout_s=self._context.timeouts.report_s
+        )[0]
 
     def save(self, epoch: int, how: Save, *, is_best: bool) -> Any:
         """Save the state, which all ranks may contribute to, on rank 0."""
@@ -139,7 +144,11 @@ class RankGroup:
 
     def written(self, *, wait: bool = False) -> Any:
         """As of a Worker, that of rank 0."""
-        return self._run_method("call", "written", wait=wait, only=0)[0] if self._ranks else []
+        return (
+            self._run_method("call", "written", wait=wait, only=0)[0]
+            if self._ranks
+            else []
+        )
 
     def end(self) -> str | None:
         """Drop the Learners; the ranks stay for the next trial, where they may. Returns None."""
@@ -162,7 +171,9 @@ class RankGroup:
         deadline = time.monotonic() + _END_S
         for number, rank in enumerate(ranks):
             if not ray_compat.has_ended(rank, max(0.0, deadline - time.monotonic())):
-                print(f"warning: rank {number} has not ended {_END_S:g} s after it was killed")
+                print(
+                    f"warning: rank {number} has not ended {_END_S:g} s after it was killed"
+                )
 
     def _run_method(
         self,
@@ -183,7 +194,9 @@ class RankGroup:
             done, waiting = ray.wait(waiting, timeout=left)
             if not done:
                 self.close()
-                raise RankTimeoutError(f"no rank came to the end of its epoch in {timeout_s:g} s")
+                raise RankTimeoutError(
+                    f"no rank came to the end of its epoch in {timeout_s:g} s"
+                )
             errors += _collect_errors(done)
         if errors:
             # A rank that dies breaks the others' connections, and their errors may come first

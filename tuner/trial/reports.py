@@ -18,7 +18,9 @@ _LARGEST = 10**300  # the journal takes no whole number beyond a float's range
 Checked = tuple[dict[str, float], list[str], Failure | None]
 
 
-def check_report(report: object, metric: str, required: Collection[str] = ()) -> Checked:
+def check_report(
+    report: object, metric: str, required: Collection[str] = ()
+) -> Checked:
     """The metrics of `report` that can be recorded: (metrics, names left out, failure or None).
 
     The objective's `metric` must be a finite number, and so must the `required` ones. Other values
@@ -47,15 +49,23 @@ def check_report(report: object, metric: str, required: Collection[str] = ()) ->
         return _reject(f"{metric!r} is no number: {flat[metric]!r}"[:200])
     if not math.isfinite(value):
         return _reject(f"{metric!r} is {value}", "nan")
-    metrics = {name: v for name, v in numbers.items() if v is not None and math.isfinite(v)}
+    metrics = {
+        name: v for name, v in numbers.items() if v is not None and math.isfinite(v)
+    }
     lacking = sorted(set(required) - metrics.keys())
     if absent := [name for name in lacking if numbers.get(name) is None]:
         rule = f"did not report {absent[0]!r}, which the objective needs, as a number"
-        reported = f"it reported {', '.join(metrics)}{_suggest_name(absent[0], metrics)}"
+        reported = (
+            f"it reported {', '.join(metrics)}{_suggest_name(absent[0], metrics)}"
+        )
         return _reject(clip_message(f"{rule}; {reported}"))
     if lacking:  # NaN: the config may be the reason
         return _reject(f"{lacking[0]!r} is {numbers[lacking[0]]}", "nan")
-    return metrics, [name for name in numbers if name not in metrics and name != DONE], None
+    return (
+        metrics,
+        [name for name in numbers if name not in metrics and name != DONE],
+        None,
+    )
 
 
 def _reject(message: str, kind: str = "bad_report") -> Checked:
@@ -64,7 +74,9 @@ def _reject(message: str, kind: str = "bad_report") -> Checked:
 
 def _suggest_name(part: str, metrics: Iterable[str]) -> str:
     """How a limit names a metric such as "val/acc", if only a `part` of its name was looked for."""
-    names = (name for name in metrics if part.replace(".", "/") in (name, *name.split("/")))
+    names = (
+        name for name in metrics if part.replace(".", "/") in (name, *name.split("/"))
+    )
     name = next(names, None)
     return "" if name is None else f"; in a limit write value({name!r})"
 
@@ -89,10 +101,17 @@ def _convert_scalar(value: Any) -> Any:
 
 
 def _convert_number(value: Any) -> float | None:
-    if not isinstance(value, Real):  # numpy's are Real, and its integers are recorded as floats
+    if not isinstance(value, Real):
+        # numpy's are Real, and its integers are recorded as floats
         value = _convert_scalar(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     if isinstance(value, int):
-        return int(value) if abs(value) <= _LARGEST else math.inf if value > 0 else -math.inf
+        return (
+            int(value)
+            if abs(value) <= _LARGEST
+            else math.inf
+            if value > 0
+            else -math.inf
+        )
     return float(value)

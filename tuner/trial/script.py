@@ -61,7 +61,8 @@ class Script:
         self._metric = metric
         self._on_report = on_report
         self._reports: deque[tuple[Any, Path | None]] = deque()
-        self._waiting: socket.socket | None = None  # the `tuner.report` that waits for its answer
+        # The `tuner.report` that waits for its answer
+        self._waiting: socket.socket | None = None
         self._has_called = False
         self._is_paused = False
         self._line = self._tail = b""
@@ -192,7 +193,8 @@ class Script:
         try:
             with connection.makefile("rb") as file:
                 values = json.loads(file.readline())
-        except (OSError, ValueError, RecursionError):  # the client has gone, or sends no report
+        except (OSError, ValueError, RecursionError):
+            # The client has gone, or sends no report
             connection.close()
             return
         self._has_called = True
@@ -208,7 +210,9 @@ def _create_folder() -> Path:
     for parent in (own, "/tmp", "/var/tmp", "/dev/shm"):
         if len(os.fsencode(parent)) <= _LONGEST_FOLDER and os.access(parent, os.W_OK):
             return Path(tempfile.mkdtemp(prefix="tuner-", dir=parent))
-    raise OSError(errno.ENAMETOOLONG, "no short temporary folder for a socket: set TMPDIR", own)
+    raise OSError(
+        errno.ENAMETOOLONG, "no short temporary folder for a socket: set TMPDIR", own
+    )
 
 
 def report(metrics: Mapping[str, Any] | None = None, /, **named: Any) -> None:

@@ -29,7 +29,11 @@ def copy_to_host(state: Any) -> Any:
     copies = {}
     devices = set[torch.device]()
     for _, tensor in _walk_tensors(state):
-        memory = tensor.device, tensor.untyped_storage().data_ptr(), tensor.storage_offset()
+        memory = (
+            tensor.device,
+            tensor.untyped_storage().data_ptr(),
+            tensor.storage_offset(),
+        )
         key = *memory, tensor.dtype, tensor.shape, tensor.stride()
         if key not in copies:
             copies[key] = _copy_tensor(tensor.detach(), devices)
@@ -61,7 +65,9 @@ def list_weights(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
     return list(_walk_tensors(model if isinstance(model, dict) else state))
 
 
-def replace_weights(state: dict[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
+def replace_weights(
+    state: dict[str, Any], weights: Mapping[str, Tensor]
+) -> dict[str, Any]:
     """A copy with the tensors that `list_weights` lists replaced; KeyError if one is missing."""
     model = state.get("model")
     new = {id(t): weights[name] for name, t in list_weights(state)}

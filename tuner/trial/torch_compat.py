@@ -20,8 +20,10 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.utils.data import dataloader
 
-_RECOMPILED = 256  # times that a piece of code is compiled, over all models of a process
-_limits: dict[str, int] = {}  # of torch's compiler, as they were before `compiled` raised them
+# Times that a piece of code is compiled, over all models of a process
+_RECOMPILED = 256
+# Of torch's compiler, as they were before `compiled` raised them
+_limits: dict[str, int] = {}
 _DISABLED = "__dynamo_disable"  # see torch/_compile.py
 
 
@@ -33,7 +35,9 @@ def bypass_compiler() -> Iterator[None]:
     remember the answer in an attribute. Code that is not compiled needs no more than the method
     itself as the answer. Without this the first trial of a process takes 1.2 CPU seconds longer.
     """
-    methods = [getattr(method, "__wrapped__", None) for method in vars(Optimizer).values()]
+    methods = [
+        getattr(method, "__wrapped__", None) for method in vars(Optimizer).values()
+    ]
     patched = [m for m in methods if m is not None and not hasattr(m, _DISABLED)]
     for method in patched:
         setattr(method, _DISABLED, method)
@@ -65,7 +69,9 @@ def build_eager_class(kind: Any) -> Any:
     The decorator of `step` imports it in every case, to break the graph of a compiled function.
     See `bypass_compiler`. Not for training steps that are compiled.
     """
-    return type(kind.__name__, (kind,), {"step": torch.no_grad()(inspect.unwrap(kind.step))})
+    return type(
+        kind.__name__, (kind,), {"step": torch.no_grad()(inspect.unwrap(kind.step))}
+    )
 
 
 @contextmanager
@@ -79,7 +85,8 @@ def set_numerics(*, tf32: bool, tries_convolutions: bool) -> Iterator[None]:
     cudnn: Any = torch.backends.cudnn
     put_back = remember_numerics()
     try:
-        if _read_older_precision():  # it sets the newer, too, and libraries still read it
+        if _read_older_precision():
+            # It sets the newer, too, and libraries still read it
             matmul.allow_tf32 = cudnn.allow_tf32 = tf32
         else:
             for part in (matmul, cudnn.conv, cudnn.rnn):
@@ -105,12 +112,17 @@ def remember_numerics() -> Callable[[], None]:
     choice = (cudnn.benchmark, cudnn.deterministic)
     older = _read_older_precision()
     owners: tuple[Any, ...] = (torch.backends, matmul, cudnn, torch.backends.mkldnn)
-    parts = [getattr(o, name, None) for o in owners for name in ("matmul", "conv", "rnn")]
-    newer = [(o, o.fp32_precision) for o in (*owners, *parts) if hasattr(o, "fp32_precision")]
+    parts = [
+        getattr(o, name, None) for o in owners for name in ("matmul", "conv", "rnn")
+    ]
+    newer = [
+        (o, o.fp32_precision) for o in (*owners, *parts) if hasattr(o, "fp32_precision")
+    ]
 
     def put_back() -> None:
         torch.set_default_dtype(dtype)
-        if _read_determinism() != determinism:  # to set it imports torch's compiler, over a second
+        if _read_determinism() != determinism:
+            # To set it imports torch's compiler, over a second
             torch.use_deterministic_algorithms(determinism[0], warn_only=determinism[1])
         cudnn.benchmark, cudnn.deterministic = choice
         if older is not None:  # first, since they set what has a newer name as well
@@ -148,7 +160,9 @@ def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
     """
     for dtype in {target.dtype for target in targets}:
         pairs = [p for p in zip(targets, sources, strict=True) if p[0].dtype == dtype]
-        torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
+        torch._foreach_copy_(
+            [target for target, _ in pairs], [source for _, source in pairs]
+        )
 
 
 def find_cpu_precisions() -> tuple[bool, bool]:
@@ -204,8 +218,16 @@ def wrap_data_parallel(
     argument that says so.
     """
     known = inspect.signature(DistributedDataParallel.__init__).parameters
-    name = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
-    options: dict[str, Any] = {name: False, "init_sync": False, "find_unused_parameters": may_skip}
+    name = (
+        "forward_sync_buffers"
+        if "forward_sync_buffers" in known
+        else "broadcast_buffers"
+    )
+    options: dict[str, Any] = {
+        name: False,
+        "init_sync": False,
+        "find_unused_parameters": may_skip,
+    }
     devices = [device] if device.type == "cuda" else None
     return DistributedDataParallel(module, device_ids=devices, **options)
 
@@ -229,7 +251,8 @@ class Compiled(nn.Module):
         _limits.setdefault("recompile_limit", config.recompile_limit)
         config.recompile_limit = max(config.recompile_limit, _RECOMPILED)
         self._as_it_is = module
-        self._compiled: tuple[Any] = (torch.compile(module),)  # not a module of this one once more
+        # Not a module of this one once more
+        self._compiled: tuple[Any] = (torch.compile(module),)
         self.reset()
 
     def reset(self) -> None:

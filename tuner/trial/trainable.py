@@ -30,13 +30,19 @@ from tuner.trial.failures import Failure, WorkerSpentError, build_failure, forma
 from tuner.trial.gpus import take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.reports import check_report, is_last_report
-from tuner.trial.trial_process import TrialLog, TrialProcess, WorkerReplacedError, find_reuse_fault
+from tuner.trial.trial_process import (
+    TrialLog,
+    TrialProcess,
+    WorkerReplacedError,
+    find_reuse_fault,
+)
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import build_death_failure
 
 REPORT = "tuner"  # the key of a result under which the driver finds what to journal
 RUNS_ON = "runs_on"  # in it: the trial is whole, and no scheduler compares it any more
-SAVE_NOW = "save_now"  # the method that the driver calls when a trial ends that is not saved
+# The method that the driver calls when a trial ends that is not saved
+SAVE_NOW = "save_now"
 
 SaveEpoch = Callable[[int, Mapping[str, float], bool], Iterable[CheckpointRecord]]
 
@@ -45,10 +51,14 @@ class Trial(Trainable):
     """The base of all trials: those of Learners, functions, Ray's classes, and commands."""
 
     _live = False  # whether a trial has begun here and not ended
-    _is_saved = True  # whether what was reported last can be gone on from, and the best epoch, too
-    runs_on = False  # whether its code goes on after the last epoch of a whole trial, to its return
+    # Whether what was reported last can be gone on from, and the best epoch, too
+    _is_saved = True
+    # Whether its code goes on after the last epoch of a whole trial, to its return
+    runs_on = False
 
-    def setup(self, config: dict[str, Any], context: TrialContext | None = None) -> None:
+    def setup(
+        self, config: dict[str, Any], context: TrialContext | None = None
+    ) -> None:
         assert context is not None
         logging.getLogger(ray_compat.TRAINABLE_LOGGER).setLevel(logging.WARNING)
         self._context = context
@@ -59,7 +69,9 @@ class Trial(Trainable):
         try:
             reason = self._end()
         except Exception as error:  # the trial before may have broken this process
-            reason = f"a trial could not be cleared away: {build_failure(error).message}"
+            reason = (
+                f"a trial could not be cleared away: {build_failure(error).message}"
+            )
         if reason:
             raise WorkerReplacedError(reason)
         self._begin(new_config)
@@ -88,7 +100,9 @@ class Trial(Trainable):
         """
         has_ranks = self._context.resources.ranks > 1
         patience_s = self._context.timeouts.report_s * (1.25 if has_ranks else 1)
-        faulthandler.dump_traceback_later(patience_s, exit=True, file=self._log.fileno())
+        faulthandler.dump_traceback_later(
+            patience_s, exit=True, file=self._log.fileno()
+        )
         try:
             yield
         finally:
@@ -111,12 +125,15 @@ class Trial(Trainable):
         raise NotImplementedError
 
     def _begin(self, config: dict[str, Any]) -> None:
-        self._context.prepare_process()  # the trial before may have changed the directory
+        # The trial before may have changed the directory
+        self._context.prepare_process()
         assignment = Assignment(**config)
         self._failure: Failure | None = None
         self._epoch = assignment.epoch
         self._files = self._context.locate_files(assignment.trial_id)
-        self._log = TrialLog(self._context.folder, f"trials/{assignment.trial_id}/log.txt")
+        self._log = TrialLog(
+            self._context.folder, f"trials/{assignment.trial_id}/log.txt"
+        )
         try:
             self._log.__enter__()
         except StorageError as error:
@@ -182,7 +199,9 @@ class Trial(Trainable):
         required = {*self._context.objective.required} - measured.keys()
         metrics, left_out, self._failure = check_report(report, metric, required)
         if left_out:
-            print(f"epoch {self._epoch + 1}: no finite numbers, not recorded: {left_out}")
+            print(
+                f"epoch {self._epoch + 1}: no finite numbers, not recorded: {left_out}"
+            )
         if self._failure:
             print(f"epoch {self._epoch + 1}: {self._failure.message}")
             return self._report_failure()
@@ -190,15 +209,25 @@ class Trial(Trainable):
         metrics = {**measured, **metrics}
         is_whole = self._is_whole
         saved = _describe_records(save(self._epoch, metrics, is_last or is_whole))
-        journaled = {"metrics": metrics, "checkpoints": saved, "is_saved": self._is_saved}
+        journaled = {
+            "metrics": metrics,
+            "checkpoints": saved,
+            "is_saved": self._is_saved,
+        }
         if is_last:
             journaled["done"] = True
         done = is_last or (is_whole and not self.runs_on)
         if done:
-            self._log.upload()  # so that after a kill the store has the log of what is complete
+            # So that after a kill the store has the log of what is complete
+            self._log.upload()
         if is_whole and not done:
             journaled[RUNS_ON] = True
-        return {**metrics, "training_iteration": self._epoch, "done": done, REPORT: journaled}
+        return {
+            **metrics,
+            "training_iteration": self._epoch,
+            "done": done,
+            REPORT: journaled,
+        }
 
     @property
     def _is_whole(self) -> bool:
@@ -211,7 +240,9 @@ class ProcessTrial(Trial):
     _process: TrialProcess | None = None
     _running: Any = None  # the session, the object or the script of the trial
 
-    def _begin_process(self, assignment: Assignment) -> tuple[Any, dict[str, Any], Path | None]:
+    def _begin_process(
+        self, assignment: Assignment
+    ) -> tuple[Any, dict[str, Any], Path | None]:
         """Go to the trial's folder; (the trainable, its config, the checkpoint to go on from).
 
         Raises as `TrialProcess.begin` and `CheckpointStore.fetch` do.
@@ -252,7 +283,8 @@ class LearnerTrial(Trial):
     """A trial of a Learner, in this process, or in several that this one supervises."""
 
     _workers: Any = None  # the Worker, or a RankGroup
-    _writing: int | None = None  # the epoch whose checkpoint is being written beside training
+    # The epoch whose checkpoint is being written beside training
+    _writing: int | None = None
 
     def _reserve(self) -> None:
         if self._workers is None and self._context.resources.ranks > 1:
@@ -265,7 +297,9 @@ class LearnerTrial(Trial):
     def _prepare(self, assignment: Assignment) -> None:
         self._workers = self._workers or Worker(self._context)
         context = self._context
-        self._policy = SavePolicy(context.saves, context.objective, reported=assignment.reported)
+        self._policy = SavePolicy(
+            context.saves, context.objective, reported=assignment.reported
+        )
         for epoch, metrics in assignment.earlier:
             self._policy.is_best(epoch, metrics)
         self._writing = None
@@ -276,7 +310,9 @@ class LearnerTrial(Trial):
         report, memory = self._workers.step()
         self._epoch_s = time.monotonic() - began
         measured = {**memory, EPOCH_S: self._epoch_s}
-        return self._record_report(report, self._save, measured, is_last=is_last_report(report))
+        return self._record_report(
+            report, self._save, measured, is_last=is_last_report(report)
+        )
 
     def save_now(self) -> dict[str, Any]:
         """Write the last epoch and the best; returns `checkpoints`, or a `failure`, to journal."""

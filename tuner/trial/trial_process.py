@@ -35,8 +35,10 @@ from tuner.trial.memory import measure_held_mib, release_memory
 from tuner.wording import shorten
 
 BOUND_MIB = 512.0  # that a process may keep of its earlier trials
-RAISED = ("exception", "oom")  # failures that may leave anything behind; a NaN leaves nothing
-STAYS = "stays_in_start_dir"  # the attribute of a trainable that is not to work in the folder
+# Failures that may leave anything behind; a NaN leaves nothing
+RAISED = ("exception", "oom")
+# The attribute of a trainable that is not to work in the folder
+STAYS = "stays_in_start_dir"
 LIMIT = 1 << 20  # bytes of a log
 _TAIL_BYTES = 4096  # of a log, in which its last line is looked for
 _LONGEST_LINE = 120  # characters of a log's line that is shown
@@ -124,7 +126,8 @@ class TrialProcess:
     def __init__(self, context: TrialContext) -> None:
         # Whatever is compiled here: torch would start a process for each CPU of the machine
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(context.threads))
-        take(context.resources.gpus)  # before a user's module looks for them as it is imported
+        # Before a user's module looks for them as it is imported
+        take(context.resources.gpus)
         self._context = context
         self._folder: Path | None = None
         self._leftovers = Leftovers()
@@ -139,7 +142,10 @@ class TrialProcess:
         trainable = load_trainable(self._context.trainable)
         claim_gpu(self._context.resources.gpus, through_torch=is_learner(trainable))
         self._leftovers.begin()
-        self._start, self._folder = Path.cwd(), self._context.locate_files(assignment.trial_id)
+        self._start, self._folder = (
+            Path.cwd(),
+            self._context.locate_files(assignment.trial_id),
+        )
         os.environ |= {START_DIR: str(self._start), TRIAL_DIR: str(self._folder)}
         if not getattr(trainable, STAYS, False):
             with translate_error(
@@ -205,8 +211,11 @@ class TrialLog:
             print(f"this log stays in {self._path}: {error.strerror}")
 
     def __enter__(self) -> Self:
-        with translate_error(StorageError, f"cannot write {format_path(self._path)}", of=OSError):
-            self._experiment.fetch(self._name)  # what was written before, on any machine
+        with translate_error(
+            StorageError, f"cannot write {format_path(self._path)}", of=OSError
+        ):
+            # What was written before, on any machine
+            self._experiment.fetch(self._name)
             self._experiment.create_folder(self._path.parent)
             self._file = open_plain(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         _flush()
@@ -230,7 +239,9 @@ class TrialLog:
         os.close(self._file)
 
 
-def read_latest_output(experiment: Path, trial_ids: Iterable[str], *, since: float) -> str | None:
+def read_latest_output(
+    experiment: Path, trial_ids: Iterable[str], *, since: float
+) -> str | None:
     """The last line of the newest of these trials' logs, if it is newer than the time `since`."""
     logs = [experiment / "trials" / trial_id / "log.txt" for trial_id in trial_ids]
     with suppress(OSError, ValueError):  # ValueError: there is no log yet
@@ -256,7 +267,8 @@ def clip_log(path: Path, limit: int = LIMIT) -> None:
     last = limit // 4
     with path.open("r+b", buffering=0) as file:
         text = GAP + os.pread(file.fileno(), last, size - last)
-        os.pwrite(file.fileno(), text, first)  # in place, which works on a full disk, too
+        # In place, which works on a full disk, too
+        os.pwrite(file.fileno(), text, first)
         os.ftruncate(file.fileno(), first + len(text))
 
 

@@ -82,7 +82,11 @@ class Worker:
         assert self._learner is not None
         assert self._writer is not None
         state = self._learner.state_dict()
-        return self._writer.save(epoch, state, how, is_best=is_best) if self._rank == 0 else []
+        return (
+            self._writer.save(epoch, state, how, is_best=is_best)
+            if self._rank == 0
+            else []
+        )
 
     def written(self, *, wait: bool = False) -> list[CheckpointRecord]:
         """The checkpoints written beside training since the last call; wait: until they are."""
@@ -121,7 +125,8 @@ class Worker:
         """
         import torch.distributed as dist
 
-        claim_gpu(self._resources.gpus, through_torch=True)  # else the others would wait for nccl
+        # Else the others would wait for nccl
+        claim_gpu(self._resources.gpus, through_torch=True)
         timeout = timedelta(seconds=self._context.timeouts.ranks_s)
         device = self._choose_device()
         cuda = device.type == "cuda"

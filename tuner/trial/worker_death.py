@@ -15,7 +15,8 @@ from pathlib import Path
 from tuner import ray_compat
 from tuner.trial.failures import Failure, WorkerSpentError
 
-NOTES = "TUNER_NOTES"  # in the environment of drivers and workers: the folder of the notes
+# In the environment of drivers and workers: the folder of the notes
+NOTES = "TUNER_NOTES"
 
 _ANSWER_S = 3.0  # for the daemon of a node to accept a connection
 
@@ -30,7 +31,8 @@ def _read_note(pid: str) -> Failure | None:
     if not folder:
         return None
     for path in sorted(Path(folder).glob(f"{pid}-*")):
-        with suppress(OSError, ValueError, KeyError, TypeError):  # a damaged note is none
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            # A damaged note is none
             note = json.loads(path.read_text())
             return Failure(note["kind"], note["message"])
     return None
@@ -44,7 +46,11 @@ def build_death_failure(error: BaseException | None) -> Failure:
     if isinstance(cause, WorkerSpentError):
         return cause.failure
     text = " ".join(str(error or "").split())
-    if isinstance(error, NodeDiedError) or ray_compat.NODE_DIED in text or _has_lost_node(error):
+    if (
+        isinstance(error, NodeDiedError)
+        or ray_compat.NODE_DIED in text
+        or _has_lost_node(error)
+    ):
         return Failure("node_lost", "the node that it ran on is gone, or was cut off")
     pid = ray_compat.PID.search(text)
     if pid and (noted := _read_note(pid[1])):
@@ -52,7 +58,9 @@ def build_death_failure(error: BaseException | None) -> Failure:
     if isinstance(error, OutOfMemoryError):
         return Failure("oom", text[:500])
     if error is None or ray_compat.PROCESS_DIED in text:
-        return Failure("crash", "its process is gone: it crashed, was killed, or ended itself")
+        return Failure(
+            "crash", "its process is gone: it crashed, was killed, or ended itself"
+        )
     return Failure("crash", text[:500])
 
 
@@ -74,11 +82,14 @@ def _has_lost_node(error: BaseException | None) -> bool:
     node = next((node for node in ray.nodes() if node["NodeID"] == node_id), None)
     if node is None:  # the actor was never placed
         return False
-    if not node["Alive"] or not _is_reachable(node["NodeManagerAddress"], node["NodeManagerPort"]):
+    if not node["Alive"] or not _is_reachable(
+        node["NodeManagerAddress"], node["NodeManagerPort"]
+    ):
         return True
     if not isinstance(error, ActorUnavailableError) or process_died:
         return False
-    return bool(node_id != ray.get_runtime_context().get_node_id())  # nothing cuts off our own
+    # Nothing cuts off our own
+    return bool(node_id != ray.get_runtime_context().get_node_id())
 
 
 def _is_reachable(host: str, port: int) -> bool:

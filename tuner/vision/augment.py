@@ -38,7 +38,9 @@ class Decisions:
 
     def map_tensors(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The decisions with `change` applied to each tensor."""
-        return type(self)(*(change(getattr(self, field.name)) for field in fields(self)))
+        return type(self)(
+            *(change(getattr(self, field.name)) for field in fields(self))
+        )
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,11 @@ class Draws(Decisions):
 
 
 def draw(
-    count: int, *, image_size: int, augmentation: Augmentation, generator: torch.Generator
+    count: int,
+    *,
+    image_size: int,
+    augmentation: Augmentation,
+    generator: torch.Generator,
 ) -> Draws:
     """The decisions for `count` images of `image_size` px, on the CPU.
 
@@ -91,12 +97,21 @@ def _draw_windows(count: int, scale: float, generator: torch.Generator) -> Tenso
     area_N, ratio_N, top_N, left_N = torch.rand(4, count, generator=generator)
     area_N = scale + (1 - scale) * area_N
     ratio_N = ((2 * ratio_N - 1) * (-area_N.log()).clamp(max=math.log(WIDEST))).exp()
-    height_N, width_N = ((area_N * ratio).sqrt().clamp(max=1) for ratio in (1 / ratio_N, ratio_N))
-    return torch.stack([(1 - height_N) * top_N, (1 - width_N) * left_N, height_N, width_N], 1)
+    height_N, width_N = (
+        (area_N * ratio).sqrt().clamp(max=1) for ratio in (1 / ratio_N, ratio_N)
+    )
+    return torch.stack(
+        [(1 - height_N) * top_N, (1 - width_N) * left_N, height_N, width_N], 1
+    )
 
 
 def crop_and_flip(
-    rows_NP: Tensor, draws: Draws, *, channels: int, image_size: int, augmentation: Augmentation
+    rows_NP: Tensor,
+    draws: Draws,
+    *,
+    channels: int,
+    image_size: int,
+    augmentation: Augmentation,
 ) -> Tensor:
     """Crop, then mirror, each image by its draws; rows of uint8 in, rows of uint8 out.
 
@@ -152,7 +167,12 @@ def _interpolate_rows(images_NHWC: Tensor, y_NH: Tensor) -> Tensor:
     above = rows.index_select(0, address_NH.view(-1)).float()
     below = rows.index_select(0, (address_NH + (above_NH < size - 1)).view(-1)).float()
     # In place, and without lerp, whose rounding may differ with the size of a batch
-    return below.sub_(above).mul_((y_NH - above_NH).view(-1, 1)).add_(above).view_as(images_NHWC)
+    return (
+        below.sub_(above)
+        .mul_((y_NH - above_NH).view(-1, 1))
+        .add_(above)
+        .view_as(images_NHWC)
+    )
 
 
 def apply_cutout(x_NCHW: Tensor, draws: Draws, *, augmentation: Augmentation) -> Tensor:
@@ -230,6 +250,10 @@ def apply_mixes(own: Batch, partners: Batch, mixes: Mixes, *, classes: int) -> B
     kept_NHW = blend_N[:, None, None].masked_fill(cut_NHW, 0)
     mixed_NCHW = torch.lerp(partner_NCHW, x_NCHW, kept_NHW[:, None])
     share_N1 = mixes.share_N.to(x_NCHW.dtype)[:, None]
-    shares_NK = torch.zeros(len(labels_N), classes, dtype=x_NCHW.dtype, device=x_NCHW.device)
+    shares_NK = torch.zeros(
+        len(labels_N), classes, dtype=x_NCHW.dtype, device=x_NCHW.device
+    )
     shares_NK.scatter_add_(1, labels_N[:, None], share_N1)
-    return mixed_NCHW, shares_NK.scatter_add_(1, partner_labels_N[:, None], 1 - share_N1)
+    return mixed_NCHW, shares_NK.scatter_add_(
+        1, partner_labels_N[:, None], 1 - share_N1
+    )

@@ -26,7 +26,9 @@ class WeightAverage:
     buffers. decay: 0 for no average, which costs nothing.
     """
 
-    def __init__(self, tensors: Callable[[], Sequence[Tensor]], *, decay: float) -> None:
+    def __init__(
+        self, tensors: Callable[[], Sequence[Tensor]], *, decay: float
+    ) -> None:
         self.decay = decay
         self.updates = 0
         self._tensors: Callable[[], Sequence[Tensor]] = tensors if decay else tuple

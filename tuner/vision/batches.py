@@ -61,31 +61,47 @@ class ImageSet:
     @property
     def searched_N(self) -> Tensor:
         """The rows of the training and the validation split, ascending."""
-        return torch.cat([self.splits["train"], self.splits["validation"]]).sort().values
+        return (
+            torch.cat([self.splits["train"], self.splits["validation"]]).sort().values
+        )
 
     def replace_validation(self, rows_N: Tensor) -> ImageSet:
         """The same images with the rows `rows_N` to validate on and the others to train on."""
         train_N = self.searched_N
         train_N = train_N[~torch.isin(train_N, rows_N)]
-        images = replace(self, splits={**self.splits, "train": train_N, "validation": rows_N})
-        baseline = images.describe_split("validation")["baseline"] if len(rows_N) else None
-        sizes: Any = {"train": len(train_N), "validation": len(rows_N), "baseline": baseline}
+        images = replace(
+            self, splits={**self.splits, "train": train_N, "validation": rows_N}
+        )
+        baseline = (
+            images.describe_split("validation")["baseline"] if len(rows_N) else None
+        )
+        sizes: Any = {
+            "train": len(train_N),
+            "validation": len(rows_N),
+            "baseline": baseline,
+        }
         return replace(images, info=replace(self.info, **sizes))
 
 
 def load_image_set(choice: DataChoice, device: torch.device) -> ImageSet:
     """The chosen data set, loaded once for all trials of a process. Raises DataError."""
     folder = resolve_data_folder(choice.data_dir)
-    return _load_pinned_set(pin_dataset(choice)[0].dataset, folder, choice.split_seed, device)
+    return _load_pinned_set(
+        pin_dataset(choice)[0].dataset, folder, choice.split_seed, device
+    )
 
 
 @lru_cache(maxsize=2)
-def _load_pinned_set(name: str, folder: Path, split_seed: int, device: torch.device) -> ImageSet:
+def _load_pinned_set(
+    name: str, folder: Path, split_seed: int, device: torch.device
+) -> ImageSet:
     info = load_dataset_info(DataChoice(name, str(folder), None, split_seed))
     return build_image_set(info, info.load(folder, split_seed=split_seed), device)
 
 
-def split_for_trial(images: ImageSet, settings: ClassifierSettings, *, fold: int = -1) -> ImageSet:
+def split_for_trial(
+    images: ImageSet, settings: ClassifierSettings, *, fold: int = -1
+) -> ImageSet:
     """`images` in the training and validation splits of one trial; the test split is the same.
 
     settings: of the trial, not of its fold, which has another seed. fold: from 0, or the last one.
@@ -104,23 +120,33 @@ def split_for_trial(images: ImageSet, settings: ClassifierSettings, *, fold: int
         return images
     rows_N = images.searched_N
     labels_N = images.labels_N.cpu()[rows_N].numpy()
-    groups_N = rows_N.numpy() if images.groups_N is None else images.groups_N[rows_N].numpy()
+    groups_N = (
+        rows_N.numpy() if images.groups_N is None else images.groups_N[rows_N].numpy()
+    )
     seeds = [settings.split_seed, settings.seed]
     if settings.folds:
         seed = seeds if settings.resplit else settings.split_seed
         fold_N = assign_group_folds(labels_N, groups_N, settings.folds, seed=seed)
         return images.replace_validation(rows_N[fold_N == fold % settings.folds])
     rng = np.random.default_rng(seeds)
-    chosen_N = sample_groups(labels_N, groups_N, len(images.splits["validation"]), rng=rng)
+    chosen_N = sample_groups(
+        labels_N, groups_N, len(images.splits["validation"]), rng=rng
+    )
     return images.replace_validation(rows_N[chosen_N])
 
 
-def build_image_set(info: DatasetInfo, arrays: ImageArrays, device: torch.device) -> ImageSet:
+def build_image_set(
+    info: DatasetInfo, arrays: ImageArrays, device: torch.device
+) -> ImageSet:
     """The images of `arrays`, on `device` where it has room."""
     with warnings.catch_warnings():
         # torch warns that a tensor cannot be read-only. Nothing writes to it: batches are copies
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        rows_NP = torch.from_numpy(arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1))
+        warnings.filterwarnings(
+            "ignore", message="The given NumPy array is not writable"
+        )
+        rows_NP = torch.from_numpy(
+            arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1)
+        )
     home = choose_device(rows_NP.nbytes, device)
     return ImageSet(
         info=info,
@@ -140,7 +166,10 @@ def count_free_bytes(device: torch.device) -> int:
 
 
 def choose_device(
-    size: int, device: torch.device, *, free: Callable[[torch.device], int] = count_free_bytes
+    size: int,
+    device: torch.device,
+    *,
+    free: Callable[[torch.device], int] = count_free_bytes,
 ) -> torch.device:
     """The device for `size` bytes of images: `device`, or the host to leave room for a model."""
     if device.type == "cuda" and size > LARGEST_SHARE * free(device):
@@ -183,7 +212,9 @@ class Batcher:
         """Normalise pixels from 0 to 1 to (pixel - mean) / std of each channel from now on."""
         size = self._images.info.image_size
         dtype = self._dtype
-        self._normalise = build_normaliser(stats, size=size, dtype=dtype, device=self._device)
+        self._normalise = build_normaliser(
+            stats, size=size, dtype=dtype, device=self._device
+        )
 
     def plan_epoch(self, number: int, *, seed: int) -> Epoch:
         """Epoch `number` over the training split; see `plan_epoch`."""
@@ -197,14 +228,18 @@ class Batcher:
             home=self.home,
         )
 
-    def build_training_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
+    def build_training_batch(
+        self, epoch: Epoch, positions: slice
+    ) -> tuple[Tensor, Tensor]:
         """(x_NCHW, labels_N) at `positions`, augmented; shares_NK of the classes if mixed."""
         batch = self._augment_batch(epoch, positions)
         if epoch.partners is None or epoch.mixes is None:
             return batch
         partners = self._augment_batch(epoch.partners, positions)
         classes = self._images.info.num_classes
-        return apply_mixes(batch, partners, epoch.mixes.select(positions), classes=classes)
+        return apply_mixes(
+            batch, partners, epoch.mixes.select(positions), classes=classes
+        )
 
     def _augment_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
         info = self._images.info
@@ -218,7 +253,9 @@ class Batcher:
             image_size=info.image_size,
             augmentation=self._augmentation,
         )
-        x_NCHW = apply_cutout(self._normalise(rows_NP), draws, augmentation=self._augmentation)
+        x_NCHW = apply_cutout(
+            self._normalise(rows_NP), draws, augmentation=self._augmentation
+        )
         return x_NCHW, labels_N
 
     def build_batch(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
@@ -242,7 +279,11 @@ class Batcher:
 
 
 def build_normaliser(
-    stats: PixelStats, *, size: int, dtype: torch.dtype, device: torch.device | None = None
+    stats: PixelStats,
+    *,
+    size: int,
+    dtype: torch.dtype,
+    device: torch.device | None = None,
 ) -> Callable[[Tensor], Tensor]:
     """Makes x_NCHW = (byte / 255 - mean) / std of each channel, in `dtype`, of rows of bytes."""
     scale_P, shift_P = (

@@ -18,7 +18,11 @@ from tuner.vision.catalog import load_dataset_info
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.model_catalog import find_model_info, is_own_network
 from tuner.vision.models._model import ModelInfo
-from tuner.vision.settings import ClassifierSettings, build_settings_error, resolve_model_settings
+from tuner.vision.settings import (
+    ClassifierSettings,
+    build_settings_error,
+    resolve_model_settings,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -41,11 +45,15 @@ class Blueprint(Settings):
         try:
             info = self.info
         except FaultsError as error:
-            raise FaultsError(*(fault.add_prefix("name") for fault in error.faults)) from None
+            raise FaultsError(
+                *(fault.add_prefix("name") for fault in error.faults)
+            ) from None
         own = info.defaults.keys()
         if self.settings.keys() != own:
             rule = f"must be those of model {self.name!r}"
-            raise FaultsError(Fault("settings", rule, sorted(self.settings), tuple(sorted(own))))
+            raise FaultsError(
+                Fault("settings", rule, sorted(self.settings), tuple(sorted(own)))
+            )
         _, faults = parse(info.settings, self.settings, "settings")
         if faults:
             raise FaultsError(*faults)
@@ -89,7 +97,9 @@ class Blueprint(Settings):
         # Its constructor may compute with its tensors, and `weights` need not hold all of them
         with torch.random.fork_rng(devices=[]):
             model = self.initialize_model()
-        dtype = next((w.dtype for w in weights.values() if w.is_floating_point()), torch.float32)
+        dtype = next(
+            (w.dtype for w in weights.values() if w.is_floating_point()), torch.float32
+        )
         model.to(dtype).load_state_dict(weights)
         return model.eval()
 
@@ -108,10 +118,16 @@ class Blueprint(Settings):
             if not isinstance(model, nn.Module):
                 rule = f"must build a torch.nn.Module, and built {type(model).__name__}"
                 raise self.build_error(rule)
-            if any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()):
+            if any(
+                isinstance(p, nn.UninitializedParameter) for p in model.parameters()
+            ):
                 model.eval()  # lazy layers are initialised by blank images
                 with torch.no_grad():
-                    model(torch.zeros(2, self.in_channels, self.image_size, self.image_size))
+                    model(
+                        torch.zeros(
+                            2, self.in_channels, self.image_size, self.image_size
+                        )
+                    )
             return model.train()
         except SpecError:
             raise
@@ -126,7 +142,9 @@ class Blueprint(Settings):
         return build_settings_error(Fault("model", rule, self.name))
 
 
-def build_blueprint(settings: ClassifierSettings, data: DatasetInfo | None = None) -> Blueprint:
+def build_blueprint(
+    settings: ClassifierSettings, data: DatasetInfo | None = None
+) -> Blueprint:
     """The blueprint of the model that `settings` train. data: of their data set, if known."""
     data = data or load_dataset_info(settings.data)
     return Blueprint(

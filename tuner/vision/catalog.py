@@ -35,7 +35,12 @@ from tuner.vision.sources._decoded import (
     find_decoded_folder,
     list_own_splits,
 )
-from tuner.vision.sources._images import Images, Source, compute_split_sizes, count_images
+from tuner.vision.sources._images import (
+    Images,
+    Source,
+    compute_split_sizes,
+    count_images,
+)
 
 DECODED = "decoded"  # the scheme of what has been decoded already
 
@@ -82,7 +87,11 @@ def is_dotted(dataset: str) -> bool:
     """Whether a data set is a user's function, `module:name`, and no location of a scheme."""
     module, colon, name = dataset.partition(":")
     parts = (*module.split("."), *name.split("."))
-    return bool(colon) and all(map(str.isidentifier, parts)) and module not in (*SOURCES, DECODED)
+    return (
+        bool(colon)
+        and all(map(str.isidentifier, parts))
+        and module not in (*SOURCES, DECODED)
+    )
 
 
 def check_dataset(dataset: str) -> str:
@@ -91,7 +100,9 @@ def check_dataset(dataset: str) -> str:
     is_located = bool(location) and scheme in (*SOURCES, DECODED)
     if not (is_shipped(dataset) or is_located or is_dotted(dataset)):
         forms = [source.form for source in (*SOURCES.values(), _module.SOURCE)]
-        raise FaultsError(build_unknown_fault("", "dataset", dataset, (*DATASETS, *forms)))
+        raise FaultsError(
+            build_unknown_fault("", "dataset", dataset, (*DATASETS, *forms))
+        )
     return dataset
 
 
@@ -113,7 +124,9 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
     counts = count_images(images.labels_N, images.splits_N, images.classes)
 
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
-        return _read_info(ensure_decoded(choice), choice).load(folder, split_seed=split_seed)
+        return _read_info(ensure_decoded(choice), choice).load(
+            folder, split_seed=split_seed
+        )
 
     return describe_user_images(
         load,
@@ -156,7 +169,9 @@ def pin_dataset(choice: DataChoice) -> tuple[DataChoice, tuple[str, ...]]:
     as it is. Raises DataError if the data set is not available.
     """
     if is_shipped(choice.dataset):
-        return DataChoice(choice.dataset, choice.data_dir, choice.image_size, choice.split_seed), ()
+        return DataChoice(
+            choice.dataset, choice.data_dir, choice.image_size, choice.split_seed
+        ), ()
     decoded, doubts = _decode_with_doubts(choice)
     name = f"{DECODED}:{decoded.name}"
     return DataChoice(name, choice.data_dir, None, choice.split_seed), doubts
@@ -189,7 +204,9 @@ def _decode_with_doubts(choice: DataChoice) -> tuple[DecodedSet, tuple[str, ...]
     """The decoded set and the doubts of `pin_dataset`. Raises DataError."""
     if decoded := parse_decoded(choice.dataset):
         return decoded, ()
-    with translate_error(DataError, f"dataset {choice.dataset!r}", of=(FaultsError, OSError)):
+    with translate_error(
+        DataError, f"dataset {choice.dataset!r}", of=(FaultsError, OSError)
+    ):
         images, target = _find_images(choice)
         return DecodedSet(decode(images, **target).name), images.doubts
 
@@ -227,7 +244,9 @@ def find_decoded(choice: DataChoice) -> DataChoice | None:
     path = find_decoded_folder(images, **target)
     if path is None or not path.is_dir():
         return None
-    return DataChoice(f"{DECODED}:{path.name}", choice.data_dir, None, choice.split_seed)
+    return DataChoice(
+        f"{DECODED}:{path.name}", choice.data_dir, None, choice.split_seed
+    )
 
 
 def shorten_name(dataset: str) -> str:
@@ -237,7 +256,8 @@ def shorten_name(dataset: str) -> str:
         location = Path(location).expanduser().resolve().name
     elif scheme not in SOURCES:
         location = dataset
-    letters = "".join(filter(str.isascii, unicodedata.normalize("NFKD", location)))  # of ü the u
+    # Of ü the u
+    letters = "".join(filter(str.isascii, unicodedata.normalize("NFKD", location)))
     words = re.findall(r"[A-Za-z0-9_-]+", letters)
     return "-".join(words)[-60:].strip("-_") or "images"
 
@@ -245,11 +265,15 @@ def shorten_name(dataset: str) -> str:
 def _find_source(dataset: str) -> tuple[Source, str]:
     """The source of a user's images, and their location for it."""
     scheme, _, location = dataset.partition(":")
-    return (SOURCES[scheme], location) if scheme in SOURCES else (_module.SOURCE, dataset)
+    return (
+        (SOURCES[scheme], location) if scheme in SOURCES else (_module.SOURCE, dataset)
+    )
 
 
 def _read_info(decoded: DecodedSet, choice: DataChoice) -> DatasetInfo:
-    return decoded.read_info(resolve_data_folder(choice.data_dir), split_seed=choice.split_seed)
+    return decoded.read_info(
+        resolve_data_folder(choice.data_dir), split_seed=choice.split_seed
+    )
 
 
 def replace_data_dir(values: Mapping[str, Any], data_dir: str) -> dict[str, Any]:
@@ -264,5 +288,11 @@ def _find_images(choice: DataChoice) -> tuple[Images, dict[str, Any]]:
     source, location = _find_source(choice.dataset)
     folder = resolve_data_folder(choice.data_dir)
     images = source.find(location, folder)
-    how = Decoding(choice.image_size or images.size, choice.image_bits, choice.skip_unreadable)
-    return images, {"how": how, "store": folder / STORE, "name": shorten_name(choice.dataset)}
+    how = Decoding(
+        choice.image_size or images.size, choice.image_bits, choice.skip_unreadable
+    )
+    return images, {
+        "how": how,
+        "store": folder / STORE,
+        "name": shorten_name(choice.dataset),
+    }

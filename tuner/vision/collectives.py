@@ -16,7 +16,8 @@ from tuner.trial.torch_compat import wrap_data_parallel
 from tuner.vision.shared_norms import list_unshared_norms, share_norms
 from tuner.wording import summarize_names
 
-SHARING_NORMS = ("cuda",)  # devices on which torch has BatchNorm over the images of all ranks
+# Devices on which torch has BatchNorm over the images of all ranks
+SHARING_NORMS = ("cuda",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,14 @@ class Ranks:
         model = share_norms(model)
         local = list_unshared_norms(model)
         if local and self.rank == 0:
-            print(f"warning: {summarize_names(local)} normalise by the images of each rank alone")
+            print(
+                f"warning: {summarize_names(local)} normalise by the images of each rank alone"
+            )
         return model
 
-    def wrap_module(self, model: nn.Module, module: nn.Module, *, may_skip: bool) -> nn.Module:
+    def wrap_module(
+        self, model: nn.Module, module: nn.Module, *, may_skip: bool
+    ) -> nn.Module:
         """`module`, which computes `model`, with averaged gradients; `may_skip` some parameters."""
         if not self.several or not any(p.requires_grad for p in model.parameters()):
             return module
@@ -50,7 +55,11 @@ class Ranks:
 
     def skip_sync(self, network: nn.Module) -> AbstractContextManager[None]:
         """Within it a backward pass of `network` adds to this rank's gradients only."""
-        return network.no_sync() if isinstance(network, DistributedDataParallel) else nullcontext()
+        return (
+            network.no_sync()
+            if isinstance(network, DistributedDataParallel)
+            else nullcontext()
+        )
 
     def average_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Give every rank the mean of the ranks' gradients; a missing gradient counts as 0.
@@ -62,14 +71,20 @@ class Ranks:
             by_type.setdefault(parameter.dtype, []).append(parameter)
         for dtype, group in by_type.items():
             used = torch.tensor([p.grad is not None for p in group], device=self.device)
-            gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in group]
+            gradients = [
+                torch.zeros_like(p) if p.grad is None else p.grad for p in group
+            ]
             flat = torch.cat([*(each.flatten() for each in gradients), used.to(dtype)])
             dist.all_reduce(flat.div_(self.world_size))
-            *means, used = flat.split([*(each.numel() for each in gradients), len(group)])
+            *means, used = flat.split(
+                [*(each.numel() for each in gradients), len(group)]
+            )
             for parameter, gradient, mean, share in zip(
                 group, gradients, means, used.tolist(), strict=True
             ):
-                parameter.grad = gradient.copy_(mean.view_as(gradient)) if share else None
+                parameter.grad = (
+                    gradient.copy_(mean.view_as(gradient)) if share else None
+                )
 
     def find_smallest(self, value: int) -> int:
         """The smallest `value` of any rank. Every rank waits for all of them."""

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-OPTIONAL = {f"val_{name}": name for name in OPTIONAL_METRICS}  # by the names they are reported as
+# By the names they are reported as
+OPTIONAL = {f"val_{name}": name for name in OPTIONAL_METRICS}
 FaultsOf = Callable[[Mapping[str, Any]], list[Fault]]
 
 _BATCH_NORM = (
@@ -87,7 +88,9 @@ class NeededData:
     def receive(self, contents: list[NDArray[np.uint8]]) -> None:
         origin = f"the {self.archive.name} of another node"
         folder = resolve_data_folder(self.data_dir)
-        self.archive.write(folder, lambda: [each.data for each in contents], origin=origin)
+        self.archive.write(
+            folder, lambda: [each.data for each in contents], origin=origin
+        )
 
 
 class ClassifierDeclaration(Declaration):
@@ -147,7 +150,9 @@ class ClassifierDeclaration(Declaration):
             hints += [suggest_weights(images, settings)] if images else []
             yield from filter(None, hints)
 
-    def choose_refit(self, training: Mapping[str, Any], epoch: int) -> tuple[dict[str, Any], int]:
+    def choose_refit(
+        self, training: Mapping[str, Any], epoch: int
+    ) -> tuple[dict[str, Any], int]:
         """A refit of folds trains as long as one of them, once."""
         if not training.get("folds"):
             return self.refit, epoch
@@ -173,7 +178,9 @@ class ClassifierDeclaration(Declaration):
         images = _describe_user_images(spec)
         return describe_dataset(images) if images else None
 
-    def pin_data(self, spec: ExperimentSpec, *, download: bool, here: bool) -> PinnedData | None:
+    def pin_data(
+        self, spec: ExperimentSpec, *, download: bool, here: bool
+    ) -> PinnedData | None:
         """Decode a user's own images, once for all trials and machines, and check the spec by them.
 
         Networks that begin with weights or freeze layers are built, to see whether they can.
@@ -199,7 +206,9 @@ class ClassifierDeclaration(Declaration):
             else find_config_faults(spec, check)
         )
         if texts := list(dict.fromkeys(map(str, faults))):
-            raise SpecError((Fault("", text) for text in texts), f"the spec, for {choice.dataset},")
+            raise SpecError(
+                (Fault("", text) for text in texts), f"the spec, for {choice.dataset},"
+            )
         if info is None:
             return None
         recorded = {"weights_sha256": digests} if digests else {}
@@ -208,7 +217,10 @@ class ClassifierDeclaration(Declaration):
             images = info.validation + (info.train if spec.training.get("folds") else 0)
             baseline = {"images": images, "baseline": info.baseline}
             if info.copies:
-                baseline |= {"copies": info.copies, "measured": info.validation + info.test}
+                baseline |= {
+                    "copies": info.copies,
+                    "measured": info.validation + info.test,
+                }
         constants = {**values, **recorded}
         return PinnedData(constants, info.content, baseline, findings, recorded)
 
@@ -216,7 +228,9 @@ class ClassifierDeclaration(Declaration):
         """On one machine trials read what the driver has decoded, in any environment."""
         constants = spec.constants
         if here and catalog.parse_decoded(str(constants.get("dataset"))):
-            constants["data_dir"] = str(resolve_data_folder(constants.get("data_dir")).absolute())
+            constants["data_dir"] = str(
+                resolve_data_folder(constants.get("data_dir")).absolute()
+            )
         return constants
 
     def node_data(self, spec: ExperimentSpec) -> Sequence[NodeData]:
@@ -226,7 +240,9 @@ class ClassifierDeclaration(Declaration):
         archives = [catalog.find_archive(str(name)) for name in names]
         data_dir = spec.training.get("data_dir")
         folder = None if data_dir is None else str(data_dir)
-        data: list[NodeData] = [NeededData(archive, folder) for archive in archives if archive]
+        data: list[NodeData] = [
+            NeededData(archive, folder) for archive in archives if archive
+        ]
         return [*data, *_list_needed_weights(values)]
 
     def summaries(self, spec: ExperimentSpec) -> list[dict[str, Any]]:
@@ -272,17 +288,27 @@ class ClassifierDeclaration(Declaration):
             build_blueprint(settings, images), settings, threads=threads, gpu=is_on_gpu
         )
         length = settings.fold_epochs or 1  # below, validation takes a third of a step
-        return length * seconds * (images.train + images.validation / 3) / settings.batch_size
+        return (
+            length
+            * seconds
+            * (images.train + images.validation / 3)
+            / settings.batch_size
+        )
 
     def find_code_paths(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """A user's own networks, and functions that return images, each once."""
-        for setting, is_code in (("model", is_own_network), ("dataset", catalog.is_dotted)):
+        for setting, is_code in (
+            ("model", is_own_network),
+            ("dataset", catalog.is_dotted),
+        ):
             sections: dict[str, str] = {}
             for section, values in list_trial_sections(spec):
                 texts = _list_texts(values[setting]) if setting in values else []
                 for text in filter(is_code, texts):
                     sections.setdefault(text, section)
-            yield from ((f"{section}.{setting}", text) for text, section in sections.items())
+            yield from (
+                (f"{section}.{setting}", text) for text, section in sections.items()
+            )
 
     default_experiment = staticmethod(build_default_experiment)
 
@@ -332,14 +358,18 @@ def find_settings_faults(
     yield from _find_data_faults(spec)
     # A folder is listed once, not for every extreme
     described = cache(catalog.describe)
-    settings_check = partial(check_settings, split=spec.resources.split, describe=described)
+    settings_check = partial(
+        check_settings, split=spec.resources.split, describe=described
+    )
 
     def check(values: Mapping[str, Any]) -> list[Fault]:
         faults = settings_check(values)
         workers = spec.resources.workers
         [size] = _list_extremes(values, "batch_size")
         if isinstance(size, int) and size % workers:  # every rank takes the same share
-            faults.append(Fault("batch_size", f"must be divisible by the {workers} workers", size))
+            faults.append(
+                Fault("batch_size", f"must be divisible by the {workers} workers", size)
+            )
         return faults or further(values)
 
     yield from find_config_faults(spec, check, pinned=pinned)
@@ -369,14 +399,19 @@ def build_start_check(*, here: bool, digests: dict[str, str] | None = None) -> F
             return []
         from tuner.vision.blueprint import build_blueprint
         from tuner.vision.transfer import find_start_faults
-        from tuner.vision.weight_files import choose_weights_key, compute_backbone_digest
+        from tuner.vision.weight_files import (
+            choose_weights_key,
+            compute_backbone_digest,
+        )
 
         plan = build_blueprint(settings, data)
         key = repr((plan, start))
         if key not in known:
             known[key] = find_start_faults(settings, plan)
             if digests is not None and settings.begins_with_weights and not known[key]:
-                digests[choose_weights_key(settings)] = compute_backbone_digest(settings, plan.info)
+                digests[choose_weights_key(settings)] = compute_backbone_digest(
+                    settings, plan.info
+                )
         return known[key]
 
     return check
@@ -386,7 +421,10 @@ def _find_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     """What cannot be searched: images of the user's own are decoded once, for all trials."""
     space = spec.search.space
     configs = getattr(spec.search, "configs", ())
-    names = [*_list_extremes(space, "dataset"), *(config.get("dataset") for config in configs)]
+    names = [
+        *_list_extremes(space, "dataset"),
+        *(config.get("dataset") for config in configs),
+    ]
     for name in names:
         if isinstance(name, str) and not catalog.is_shipped(name):
             yield build_own_data_fault(name).add_prefix("search.space")
@@ -400,13 +438,17 @@ def _find_objective_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     """Splits that differ among trials, and an objective that is not reported."""
     for name in ("train_on", "folds", "fold_epochs", "resplit"):
         if name in spec.search.space:
-            yield Fault(f"search.space.{name}", f"cannot be searched: set training.{name}")
+            yield Fault(
+                f"search.space.{name}", f"cannot be searched: set training.{name}"
+            )
     trains_on = spec.training.get("train_on", "train")
     searching = (*METRICS, *OPTIONAL)
     reported = searching if trains_on == "train" else REFIT_METRICS
     if spec.objective.metric in {*searching, *REFIT_METRICS} - {*reported}:
         rule = f"is not reported with training.train_on {trains_on!r}"
-        yield Fault("objective.metric", rule, spec.objective.metric, tuple(sorted(reported)))
+        yield Fault(
+            "objective.metric", rule, spec.objective.metric, tuple(sorted(reported))
+        )
 
 
 def _convert_to_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]]:
@@ -440,9 +482,15 @@ def _convert_to_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]
         "search.space.epochs": spec.search.space.get("epochs"),
         "stop.patience_epochs": spec.stop.patience_epochs,
     }
-    rule = "cannot be combined with training.folds, each of which trains for fold_epochs"
-    faults += [Fault(key, rule, value) for key, value in unused.items() if value is not None]
-    objective = spec.objective.model_copy(update={"from_epoch": spec.objective.from_epoch or folds})
+    rule = (
+        "cannot be combined with training.folds, each of which trains for fold_epochs"
+    )
+    faults += [
+        Fault(key, rule, value) for key, value in unused.items() if value is not None
+    ]
+    objective = spec.objective.model_copy(
+        update={"from_epoch": spec.objective.from_epoch or folds}
+    )
     changes = {"training": training, "scheduler": scheduler, "objective": objective}
     return spec.model_copy(update=changes), faults
 
@@ -501,6 +549,8 @@ def _list_norm_notes(spec: ExperimentSpec) -> Iterator[str]:
     if any((norm or own) == "batch" for own in usual if own for norm in norms):
         alike = "training.norm=group gives the same with any number."
         yield f"{_BATCH_NORM.format('')} {alike}"
-    foreign = [name for name, info in models.items() if info.foreign or info.has_pretrained]
+    foreign = [
+        name for name, info in models.items() if info.foreign or info.has_pretrained
+    ]
     if foreign:
         yield _BATCH_NORM.format(f", if there is any in {', '.join(foreign)},")

@@ -27,7 +27,9 @@ class Ensemble(nn.Module):
         # Copies, since a first layer may work in place
         parts = [member(x_NCHW.clone()) for member in self.members]
         exact = torch.promote_types(parts[0].dtype, torch.float32)
-        logs_MNK = torch.stack([logits_NK.log_softmax(1, dtype=exact) for logits_NK in parts])
+        logs_MNK = torch.stack(
+            [logits_NK.log_softmax(1, dtype=exact) for logits_NK in parts]
+        )
         return logs_MNK.logsumexp(0) - math.log(len(parts))
 
 
@@ -45,7 +47,11 @@ def build_ensemble(plans: Sequence[Blueprint], weights: Weights) -> Ensemble:
     members = []
     for number, plan in enumerate(plans):
         prefix = f"{_MEMBERS}.{number}."
-        own = {n.removeprefix(prefix): w for n, w in weights.items() if n.startswith(prefix)}
+        own = {
+            n.removeprefix(prefix): w
+            for n, w in weights.items()
+            if n.startswith(prefix)
+        }
         members.append(plan.build(own))
     return Ensemble(members).eval()
 
@@ -64,10 +70,14 @@ def average_weights(members: Sequence[Weights]) -> dict[str, Tensor]:
 
 def find_differing_norms(members: Sequence[Weights]) -> list[str]:
     """The BatchNorm layers whose statistics differ between members: an average needs new ones."""
-    statistics = [name for name in members[0] if name.endswith((".running_mean", ".running_var"))]
+    statistics = [
+        name for name in members[0] if name.endswith((".running_mean", ".running_var"))
+    ]
     differing = [
         name.rpartition(".")[0]
         for name in statistics
-        if any(not torch.equal(members[0][name], weights[name]) for weights in members[1:])
+        if any(
+            not torch.equal(members[0][name], weights[name]) for weights in members[1:]
+        )
     ]
     return list(dict.fromkeys(differing))

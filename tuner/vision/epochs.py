@@ -73,7 +73,9 @@ def iterate_shards(
     for start in range(0, count, batch_size):
         stop = min(start + batch_size, count)
         images = len(range(start + rank, stop, world_size))
-        positions = slice(start + rank, stop, world_size) if images else slice(start, start + 1)
+        positions = (
+            slice(start + rank, stop, world_size) if images else slice(start, start + 1)
+        )
         yield Shard(positions, images, stop - start)
 
 
@@ -85,7 +87,9 @@ def split_shard(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]:
     parts = []
     for start in range(0, ceil(shard.global_count / world_size), size):
         part = images[start : start + size]
-        positions = slice(part.start, part.stop, step) if part else slice(first, first + 1)
+        positions = (
+            slice(part.start, part.stop, step) if part else slice(first, first + 1)
+        )
         parts.append(Shard(positions, len(part), shard.global_count))
     return parts
 
@@ -118,7 +122,12 @@ def plan_epoch(
     """The images `rows_N` in the order of an epoch, with their draws; home: their device."""
     generator = torch.Generator().manual_seed(compute_seed(seed, epoch))
     permutation_N = torch.randperm(len(rows_N), generator=generator)
-    draws = draw(len(rows_N), image_size=image_size, augmentation=augmentation, generator=generator)
+    draws = draw(
+        len(rows_N),
+        image_size=image_size,
+        augmentation=augmentation,
+        generator=generator,
+    )
     planned = Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
     if not (augmentation.mixup or augmentation.cutmix):
         return planned
@@ -129,6 +138,7 @@ def plan_epoch(
         rng=np.random.default_rng([seed, epoch, _MIXES]),
     )
     partners = Epoch(
-        planned.order_N.roll(-1), planned.draws.map_tensors(lambda each_N: each_N.roll(-1, 0))
+        planned.order_N.roll(-1),
+        planned.draws.map_tensors(lambda each_N: each_N.roll(-1, 0)),
     )
     return replace(planned, partners=partners, mixes=mixes.to(device))

@@ -39,7 +39,12 @@ from tuner.vision.model_summary import measure_median_s
 from tuner.vision.models._model import PixelStats
 from tuner.vision.new_model import set_layout
 from tuner.vision.norms import renew_statistics
-from tuner.vision.precision import Precision, cast_weights, choose_dtype, choose_precision
+from tuner.vision.precision import (
+    Precision,
+    cast_weights,
+    choose_dtype,
+    choose_precision,
+)
 from tuner.vision.replica import Replica, choose_evaluation_batch
 from tuner.vision.settings import ClassifierSettings
 
@@ -88,20 +93,28 @@ def evaluate(
     ranks = part.setup.ranks
     sums = loss.init_sums(ranks.device)
     with precision.apply(), precision.apply_autocast():
-        for shard in iterate_shards(len(rows_N), batch_size=part.evaluation_batch, **part.share):
+        for shard in iterate_shards(
+            len(rows_N), batch_size=part.evaluation_batch, **part.share
+        ):
             if not shard.count:
                 continue
             batch_N = rows_N[shard.positions]
             if (logits_NK := part.compute_logits(batch_N)) is None:
                 continue
-            sums += loss.compute_sums(logits_NK, part.setup.batcher.select_labels(batch_N))
+            sums += loss.compute_sums(
+                logits_NK, part.setup.batcher.select_labels(batch_N)
+            )
             if likeliest is not None:
                 likeliest.append(Likeliest.find(logits_NK))
     return loss.compute_metrics(ranks.reduce(sums.tolist()), count=len(rows_N))
 
 
 def measure(
-    predictor: Predictor, images: ImageSet, *, metrics: tuple[str, ...], names: Sequence[str] = ()
+    predictor: Predictor,
+    images: ImageSet,
+    *,
+    metrics: tuple[str, ...],
+    names: Sequence[str] = (),
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """`ImageClassifier.test` of a trained model.
 
@@ -112,9 +125,13 @@ def measure(
     logits_NK, labels_N = predictor.predict_images(images, rows_N)
     classes = images.info.num_classes
     measured = measure_logits(logits_NK, labels_N, metrics=metrics, classes=classes)
-    details: dict[str, Any] = {CONFUSION: measured.describe_confusion(images.info.classes)}
+    details: dict[str, Any] = {
+        CONFUSION: measured.describe_confusion(images.info.classes)
+    }
     if names:
-        details[MISTAKES] = list_mistakes(Likeliest.find(logits_NK), images, rows_N, names)
+        details[MISTAKES] = list_mistakes(
+            Likeliest.find(logits_NK), images, rows_N, names
+        )
     return measured.list_test_metrics() | images.describe_split("test"), details
 
 
@@ -152,7 +169,9 @@ class Predictor:
         dtype = choose_dtype(settings)
         cast_weights(model.to(device).eval(), dtype)
         set_layout(model, plan, self._precision)
-        self._normalise = build_normaliser(stats, size=plan.image_size, dtype=dtype, device=device)
+        self._normalise = build_normaliser(
+            stats, size=plan.image_size, dtype=dtype, device=device
+        )
         self._loss = replace(CrossEntropy.build(settings), temperature=temperature)
         self.batch = choose_evaluation_batch(device, plan.image_size)
         self._micro = MicroBatch(self.batch, device=device, purpose="prediction")
@@ -165,11 +184,16 @@ class Predictor:
             self._precision.apply_autocast(),
             seed_generators(self._settings.seed, self._device),
         ):
-            return self._micro.compute(rows_NP.to(self._device), self._compute_logits).cpu()
+            return self._micro.compute(
+                rows_NP.to(self._device), self._compute_logits
+            ).cpu()
 
     def predict_images(self, images: ImageSet, rows_N: Tensor) -> tuple[Tensor, Tensor]:
         """(logits_NK, labels_N), on the CPU, of the images `rows_N`."""
-        parts = [self.predict_logits(images.rows_NP[some_N]) for some_N in rows_N.split(self.batch)]
+        parts = [
+            self.predict_logits(images.rows_NP[some_N])
+            for some_N in rows_N.split(self.batch)
+        ]
         return torch.cat(parts), images.labels_N[rows_N].cpu()
 
     def renew_norms(self, layers: Collection[str], rows_NP: Tensor) -> None:
@@ -180,7 +204,9 @@ class Predictor:
             renew_statistics(self._model, layers, batches)
 
     def _compute_logits(self, rows_NP: Tensor) -> Tensor:
-        return self._loss.compute_logits(self._model, self._normalise(rows_NP)).to(self._loss.dtype)
+        return self._loss.compute_logits(self._model, self._normalise(rows_NP)).to(
+            self._loss.dtype
+        )
 
 
 def measure_latency_ms(
@@ -194,7 +220,9 @@ def measure_latency_ms(
     grey = (0.5,) * plan.in_channels
     predictor = Predictor(model, plan, settings, device, (grey, grey))
     row_1P = torch.zeros(1, plan.in_channels * plan.image_size**2, dtype=torch.uint8)
-    return 1000 * measure_median_s(partial(predictor.predict_logits, row_1P), times=_TIMED)
+    return 1000 * measure_median_s(
+        partial(predictor.predict_logits, row_1P), times=_TIMED
+    )
 
 
 def list_mistakes(
@@ -213,14 +241,25 @@ def list_mistakes(
 
 
 def _list_images(
-    images: ImageSet, names: Sequence[str], rows_N: Tensor, key: str, chosen: tuple[Tensor, Tensor]
+    images: ImageSet,
+    names: Sequence[str],
+    rows_N: Tensor,
+    key: str,
+    chosen: tuple[Tensor, Tensor],
 ) -> list[dict[str, Any]]:
     """An entry for each image; chosen: a class, under `key` in the entry, and its probability."""
     classes = images.info.classes
     columns = (rows_N, images.labels_N.cpu()[rows_N], *chosen)
     return [
-        {"file": names[row], "label": classes[label], key: classes[other], "probability": p}
-        for row, label, other, p in zip(*(column.tolist() for column in columns), strict=True)
+        {
+            "file": names[row],
+            "label": classes[label],
+            key: classes[other],
+            "probability": p,
+        }
+        for row, label, other, p in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
     ]
 
 

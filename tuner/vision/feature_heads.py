@@ -30,7 +30,8 @@ _MOST_ROWS_A_CLASS = 100
 # Of the mean standard deviation of a feature, by which one that hardly varies is scaled. By its own
 # it would get so large a weight that the first steps of fine-tuning throw the logits far away
 _LEAST_STD = 0.3
-Loss = Callable[[Tensor, Tensor], Tensor]  # the sum of the loss, of logits_NK and labels_N
+# The sum of the loss, of logits_NK and labels_N
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class Head(nn.Module):
@@ -55,12 +56,19 @@ class FeatureBatcher(Batcher):
     """Batches of features in place of images: x_NF1V, so that a mirror image is a flip of V."""
 
     def __init__(
-        self, features: Features, images: ImageSet, *, augmentation: Augmentation, **how: Any
+        self,
+        features: Features,
+        images: ImageSet,
+        *,
+        augmentation: Augmentation,
+        **how: Any,
     ) -> None:
         self._shape = features.views_NVF.shape[1:]
         flips = Augmentation(flip=augmentation.flip)
         views_NP = features.views_NVF.flatten(1)
-        rows = replace(images, rows_NP=views_NP, labels_N=images.labels_N.to(views_NP.device))
+        rows = replace(
+            images, rows_NP=views_NP, labels_N=images.labels_N.to(views_NP.device)
+        )
         super().__init__(rows, augmentation=flips, **how)
 
     def set_pixel_stats(self, stats: object) -> None:
@@ -99,7 +107,9 @@ def fit_head(
     def sample_rows(rows_N: Tensor) -> tuple[Tensor, Tensor]:
         rows_N = sample_evenly(rows_N, MOST_FITTED)
         views_NVF = features.select(rows_N)
-        return views_NVF.flatten(0, 1), labels_N[rows_N].repeat_interleave(views_NVF.shape[1])
+        return views_NVF.flatten(0, 1), labels_N[rows_N].repeat_interleave(
+            views_NVF.shape[1]
+        )
 
     x_NF, y_N = sample_rows(train_N)
     # A linear head's logits for the mean of the views are the mean of their logits
@@ -150,7 +160,11 @@ def regress_head(
     views = None if settings.flip else 1
     views_NVF = features.select(rows_N, views=views, crops=True).to(head.weight)
     x_NF = views_NVF.flatten(0, 1)
-    labels_N = images.labels_N.cpu()[rows_N].repeat_interleave(views_NVF.shape[1]).to(x_NF.device)
+    labels_N = (
+        images.labels_N.cpu()[rows_N]
+        .repeat_interleave(views_NVF.shape[1])
+        .to(x_NF.device)
+    )
     mean_F, std_F = _compute_scale(x_NF)
     with torch.no_grad():
         head.bias.add_(head.weight @ mean_F)
@@ -193,7 +207,12 @@ def _project_rows(x_NF: Tensor, num_classes: int) -> _Rows:
 
 
 def _fit_regression(
-    head: nn.Linear, rows: _Rows, labels_N: Tensor, *, strength: float, loss: Loss | None = None
+    head: nn.Linear,
+    rows: _Rows,
+    labels_N: Tensor,
+    *,
+    strength: float,
+    loss: Loss | None = None,
 ) -> None:
     """Fit `head` to the rows by L-BFGS, with the L2 penalty `strength`."""
     x_NF, basis_FN = rows

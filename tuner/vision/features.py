@@ -73,12 +73,16 @@ class Features:
     crops_NVF: Tensor | None = None
     fitted: dict[tuple[str, bytes], tuple[Tensor, Tensor]] = field(default_factory=dict)
 
-    def select(self, rows_N: Tensor, *, views: int | None = None, crops: bool = False) -> Tensor:
+    def select(
+        self, rows_N: Tensor, *, views: int | None = None, crops: bool = False
+    ) -> Tensor:
         """views_NVF of the images `rows_N`, on the CPU; crops: after them those of the crops."""
         parts = [self.views_NVF[:, :views]]
         if crops and self.crops_NVF is not None:
             parts.append(self.crops_NVF)
-        return torch.cat([part.index_select(0, rows_N.to(part.device)).cpu() for part in parts], 1)
+        return torch.cat(
+            [part.index_select(0, rows_N.to(part.device)).cpu() for part in parts], 1
+        )
 
 
 def load_features(
@@ -100,7 +104,9 @@ def load_features(
     if own not in _kept:
         if len(_kept) == _MOST_KEPT:
             del _kept[next(iter(_kept))]
-        parts = [_load_network_features(frozen.select_part(name)) for name in plan.info.parts]
+        parts = [
+            _load_network_features(frozen.select_part(name)) for name in plan.info.parts
+        ]
         _kept[own] = (
             _join_features(parts, _describe_head(plan)[0])
             if parts
@@ -132,7 +138,9 @@ class _Frozen(NamedTuple):
     def select_part(self, name: str) -> _Frozen:
         """One of the networks that are side by side in this one."""
         settings = self.settings.model_copy(update={"model": name})
-        return self._replace(settings=settings, plan=self.plan.model_copy(update={"name": name}))
+        return self._replace(
+            settings=settings, plan=self.plan.model_copy(update={"name": name})
+        )
 
 
 def _describe_kinds(settings: ClassifierSettings) -> dict[str, list[float]]:
@@ -169,8 +177,12 @@ def _load_network_features(frozen: _Frozen) -> Features:
         key = hashlib.sha256(source.encode()).hexdigest()[:_KEY_LENGTH]
         compute = partial(_compute_features, frozen, kind)
         folder = resolve_data_folder(settings.data_dir) / STORE / key
-        array, head = _load_or_compute(folder, compute) if plan.code is None else compute()
-        tensors.append(torch.from_numpy(array).to(choose_device(array.nbytes, device))[..., :width])
+        array, head = (
+            _load_or_compute(folder, compute) if plan.code is None else compute()
+        )
+        tensors.append(
+            torch.from_numpy(array).to(choose_device(array.nbytes, device))[..., :width]
+        )
     return Features(tensors[0], head, tensors[1] if len(tensors) > 1 else None)
 
 
@@ -197,7 +209,9 @@ def _describe_head(plan: Blueprint) -> tuple[str, int]:
 
 
 def _count_views(settings: ClassifierSettings) -> int:
-    shows_both = settings.flip or settings.test_time_flip or settings.optimizer == "lbfgs"
+    shows_both = (
+        settings.flip or settings.test_time_flip or settings.optimizer == "lbfgs"
+    )
     return 2 if shows_both else 1
 
 
@@ -230,7 +244,11 @@ def _compute_features(frozen: _Frozen, kind: str) -> Computed:
     check_head(model, plan)
     count = len(images.rows_NP)
     rows_N = torch.arange(count, device=images.rows_NP.device)
-    shown = _create_crop_loader(frozen, rows_N) if kind == "crops" else _create_view_loader(frozen)
+    shown = (
+        _create_crop_loader(frozen, rows_N)
+        if kind == "crops"
+        else _create_view_loader(frozen)
+    )
     size = choose_evaluation_batch(device, plan.image_size)
     # A user's own network need not run in several threads
     workers = count_usable_cpus() if device.type == "cpu" and plan.code is None else 1
@@ -244,11 +262,16 @@ def _compute_features(frozen: _Frozen, kind: str) -> Computed:
 
         def collect_inputs(some_N: Tensor) -> Tensor:
             return torch.stack(
-                [_compute_layer_inputs(name, network, x_NCHW) for x_NCHW in shown(some_N)], 1
+                [
+                    _compute_layer_inputs(name, network, x_NCHW)
+                    for x_NCHW in shown(some_N)
+                ],
+                1,
             )
 
         try:
-            with torch.inference_mode(), precision.apply_autocast():  # both are a thread's own
+            with torch.inference_mode(), precision.apply_autocast():
+                # Both are a thread's own
                 return micro.compute(some_N, collect_inputs).cpu()
         finally:  # else threads that wait for a network would wait for good
             free.put((network, micro))
@@ -264,7 +287,9 @@ def _compute_features(frozen: _Frozen, kind: str) -> Computed:
         show_progress("computing features", count) as advance,
     ):
         batches = rows_N.split(size)
-        for done_NVF in pool.map(compute, batches) if workers > 1 else map(compute, batches):
+        for done_NVF in (
+            pool.map(compute, batches) if workers > 1 else map(compute, batches)
+        ):
             parts.append(done_NVF)
             advance(len(done_NVF))
     return torch.cat(parts).numpy(), name
@@ -282,7 +307,9 @@ def _create_view_loader(frozen: _Frozen) -> Callable[[Tensor], list[Tensor]]:
     return load_views
 
 
-def _create_crop_loader(frozen: _Frozen, rows_N: Tensor) -> Callable[[Tensor], list[Tensor]]:
+def _create_crop_loader(
+    frozen: _Frozen, rows_N: Tensor
+) -> Callable[[Tensor], list[Tensor]]:
     """Makes random crops, each an x_NCHW, of rows that follow each other; none is mirrored."""
     settings, _, images, _, device = frozen
     crops = Augmentation(crop_scale=settings.crop_scale)
@@ -291,7 +318,9 @@ def _create_crop_loader(frozen: _Frozen, rows_N: Tensor) -> Callable[[Tensor], l
 
     def draw_epoch(number: int) -> Epoch:
         generator = torch.Generator().manual_seed(number)
-        draws = draw(len(rows_N), image_size=size, augmentation=crops, generator=generator)
+        draws = draw(
+            len(rows_N), image_size=size, augmentation=crops, generator=generator
+        )
         return Epoch(rows_N, draws.to(device))
 
     epochs = [draw_epoch(number) for number in range(settings.crops_per_image)]

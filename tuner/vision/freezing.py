@@ -20,7 +20,8 @@ def match_parameters(model: nn.Module, patterns: Sequence[str]) -> frozenset[str
     """
     names = [name for name, _ in model.named_parameters()]
     matched = {
-        p: {n for n in names if fnmatchcase(n, p) or n.startswith(p + ".")} for p in patterns
+        p: {n for n in names if fnmatchcase(n, p) or n.startswith(p + ".")}
+        for p in patterns
     }
     layers = tuple(dict.fromkeys(name.split(".")[0] for name in names))
     faults = [

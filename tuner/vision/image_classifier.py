@@ -118,14 +118,20 @@ class ImageClassifier:
         searching = of_all.model_copy(update={"train_on": "train"})
         self._searched_on = split_for_trial(data, searching, fold=fold)
         # A data set that ships and keeps its own mean and std needs no description in a checkpoint
-        self._is_described = bool(images.info.content) or self._data.info is not images.info
+        self._is_described = (
+            bool(images.info.content) or self._data.info is not images.info
+        )
         self._precision = choose_precision(settings, self._device, split=split)
         self._dtype = choose_dtype(settings)
         self._trained_in = self._precision
         self._scaler = torch.amp.GradScaler(device.type, enabled=self._precision.scaled)
         self._images = len(self._data.splits["train"])
         self._plan = build_blueprint(settings, self._data.info)
-        self._batching: Any = {"dtype": self._dtype, "augmentation": settings, "device": device}
+        self._batching: Any = {
+            "dtype": self._dtype,
+            "augmentation": settings,
+            "device": device,
+        }
         if settings.train_layers == "head":
             model = self._build_head()
             with seed_generators(settings.seed):
@@ -133,14 +139,21 @@ class ImageClassifier:
         else:
             self._batcher = Batcher(self._data, **self._batching)
             model = complete = create_model(
-                settings, self._plan, self._precision, self._ranks, images=self._images, split=split
+                settings,
+                self._plan,
+                self._precision,
+                self._ranks,
+                images=self._images,
+                split=split,
             )
         self._parameters = sum(parameter.numel() for parameter in complete.parameters())
         self._model = model = self._ranks.sync_norms(model)
         self._frozen = match_parameters(self._model, settings.freeze)
         freeze(self._model, self._frozen)
         self._loss = build_training_loss(settings, self._data, self._device)
-        setup = Setup(model, settings, self._ranks, self._batcher, self._loss, self._precision)
+        setup = Setup(
+            model, settings, self._ranks, self._batcher, self._loss, self._precision
+        )
         self._part: Replica | Stage
         if split > 1:
             from tuner.vision.pipeline import Stage  # its imports take a second
@@ -152,7 +165,9 @@ class ImageClassifier:
         self._batches = ceil(self._images / settings.batch_size)
         steps = settings.epochs * self._batches
         with self._build_optimizer_context():
-            self._optimizer = build_optimizer(settings, self._model, frozen=self._frozen)
+            self._optimizer = build_optimizer(
+                settings, self._model, frozen=self._frozen
+            )
             self._lr_schedule = LRSchedule(settings, self._optimizer, steps=steps)
         self._epoch = 0
 
@@ -163,11 +178,15 @@ class ImageClassifier:
         self._backbone = {BACKBONE: digest}
         self._batcher = FeatureBatcher(features, self._data, **self._batching)
         with seed_generators(self._settings.seed):
-            head = Head(features.head, features.views_NVF.shape[2], self._plan.num_classes)
+            head = Head(
+                features.head, features.views_NVF.shape[2], self._plan.num_classes
+            )
         return head.to(self._device, self._dtype)
 
     def _load_features(self) -> Features:
-        return load_features(self._settings, self._plan, self._data, self._precision, self._device)
+        return load_features(
+            self._settings, self._plan, self._data, self._precision, self._device
+        )
 
     def _begin(self) -> None:
         """Give the model its initial weights, before its first step."""
@@ -181,7 +200,9 @@ class ImageClassifier:
             if key not in features.fitted:  # once for all trials of this process
                 rows = splits["train"], splits["validation"]
                 fits_N = None if self._validates else self._data.splits["train"]
-                features.fitted[key] = fit_head(features, self._searched_on, *rows, fits_N=fits_N)
+                features.fitted[key] = fit_head(
+                    features, self._searched_on, *rows, fits_N=fits_N
+                )
             weight_KF, bias_K = features.fitted[key]
             head = self._model.get_submodule(features.head)
             with torch.no_grad():
@@ -218,7 +239,9 @@ class ImageClassifier:
             self._build(fold=number)
         reports = [self._run_epoch() for _ in range(self._settings.epochs)]
         report = reports[-1]
-        self._folds.append({n: value for n, value in report.items() if n.startswith("val_")})
+        self._folds.append(
+            {n: value for n, value in report.items() if n.startswith("val_")}
+        )
         report["epoch_s"] = fsum(each["epoch_s"] for each in reports)
         for name in self._folds[0]:
             values = [fold[name] for fold in self._folds]
@@ -260,7 +283,11 @@ class ImageClassifier:
         if not self._settings.latency:
             return {}
         is_first = self._ranks.rank == 0
-        measured = measure_latency_ms(self._settings, self._plan, self._device) if is_first else 0.0
+        measured = (
+            measure_latency_ms(self._settings, self._plan, self._device)
+            if is_first
+            else 0.0
+        )
         return {LATENCY: self._ranks.reduce([measured], dist.ReduceOp.MAX)[0]}
 
     def _validate(self) -> dict[str, float]:
@@ -283,7 +310,9 @@ class ImageClassifier:
         `images` is its size, and `baseline` the share of its largest class.
         """
         if skipped := self._data.info.skipped:
-            message = f"warning: without {summarize_names(skipped)}, which cannot be read"
+            message = (
+                f"warning: without {summarize_names(skipped)}, which cannot be read"
+            )
             print(message, file=sys.stderr)
         names = () if self._ranks.several else list_image_names(self._settings.data)
         batches: list[Likeliest] = []
@@ -291,7 +320,9 @@ class ImageClassifier:
         self.confusion = measured.describe_confusion(self._data.info.classes)
         if names:
             rows_N = self._data.splits["test"]
-            self.mistakes = list_mistakes(Likeliest.join(batches), self._data, rows_N, names)
+            self.mistakes = list_mistakes(
+                Likeliest.join(batches), self._data, rows_N, names
+            )
         return {**measured.list_test_metrics(), **self._data.describe_split("test")}
 
     def examine_images(self) -> dict[str, Any]:
@@ -300,11 +331,16 @@ class ImageClassifier:
         As a test split's record has them. Empty without features, or for images without names.
         """
         names = list_image_names(self._settings.data)
-        if not names or not (self._settings.fit_head or self._settings.train_layers == "head"):
+        if not names or not (
+            self._settings.fit_head or self._settings.train_layers == "head"
+        ):
             return {}
         features = self._load_features()
         curve = compute_learning_curve(features, self._data)
-        return {**find_doubtful_labels(features, self._data, names), LEARNING_CURVE: curve}
+        return {
+            **find_doubtful_labels(features, self._data, names),
+            LEARNING_CURVE: curve,
+        }
 
     copies_state = True
 
@@ -317,7 +353,10 @@ class ImageClassifier:
         with self._build_optimizer_context():
             trained = self._part.build_state(self._optimizer)
         if self._settings.ema_decay:
-            trained |= {"raw_model": trained["model"], "ema_updates": self._average.updates}
+            trained |= {
+                "raw_model": trained["model"],
+                "ema_updates": self._average.updates,
+            }
             with self._average.apply_averages():
                 trained["model"] = self._part.copy_weights()
         return {
@@ -381,7 +420,9 @@ class ImageClassifier:
         # Summed on the device: to read it at every batch would wait for the device every time
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
         before = self._epoch * self._batches
-        parts = iterate_shards(self._images, batch_size=settings.batch_size, **self._part.share)
+        parts = iterate_shards(
+            self._images, batch_size=settings.batch_size, **self._part.share
+        )
         for number, shard in enumerate(parts):
             loss_sum += self._part.backward(epoch, shard)
             if most := settings.clip_grad_norm:  # Pascanu et al. 2013, section 3.2
@@ -404,10 +445,15 @@ class ImageClassifier:
         self._ranks.broadcast(head.parameters())
         return mean_loss * self._images
 
-    def _evaluate_split(self, split: str, likeliest: list[Likeliest] | None = None) -> Measured:
+    def _evaluate_split(
+        self, split: str, likeliest: list[Likeliest] | None = None
+    ) -> Measured:
         """What `evaluate` measures of a split, of the averaged weights if there are any."""
         if self._settings.ema_decay:
-            self._part.eval()  # so that ranks share the statistics of the raw weights, too
+            # So that ranks share the statistics of the raw weights, too
+            self._part.eval()
         rows_N = self._data.splits[split].to(self._batcher.home)
         with self._average.apply_averages(), self._seed_generators(_EVALUATION):
-            return evaluate(self._part, rows_N, precision=self._trained_in, likeliest=likeliest)
+            return evaluate(
+                self._part, rows_N, precision=self._trained_in, likeliest=likeliest
+            )

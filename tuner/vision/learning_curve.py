@@ -27,14 +27,18 @@ from tuner.vision.datasets._dataset import assign_group_folds
 from tuner.vision.features import Features
 
 FOLDS = 5
-MOST_AT_ONCE = 2000  # images: their Gram matrix, and the time, grows with the square or the cube
+# Images: their Gram matrix, and the time, grows with the square or the cube
+MOST_AT_ONCE = 2000
 _PARTS = (4, 2, 1)  # a quarter, a half and all of the images of the other folds
 # Of the penalty, beside the mean square of a feature
 _STRENGTHS = torch.logspace(-4, 0, 9)[:, None, None]
-_LEAST_STD = 0.3  # of the mean standard deviation: a feature that hardly varies is noise
+# Of the mean standard deviation: a feature that hardly varies is noise
+_LEAST_STD = 0.3
 
 
-def compute_learning_curve(features: Features, images: ImageSet) -> list[dict[str, Any]]:
+def compute_learning_curve(
+    features: Features, images: ImageSet
+) -> list[dict[str, Any]]:
     """Of heads on a quarter, a half and all of four fifths of up to 2,000 images of the search.
 
     Each quarter and each half has a head, so that no entry depends on which images are drawn. Empty
@@ -62,7 +66,9 @@ class HeldOutHeads:
         self._labels_N = images.labels_N.cpu()[rows_N]
         self._targets_NK = F.one_hot(self._labels_N, images.info.num_classes).float()
         groups_N = rows_N if images.groups_N is None else images.groups_N[rows_N]
-        fold_N = assign_group_folds(self._labels_N.numpy(), groups_N.numpy(), FOLDS, seed=0)
+        fold_N = assign_group_folds(
+            self._labels_N.numpy(), groups_N.numpy(), FOLDS, seed=0
+        )
         self._fold_N = torch.from_numpy(fold_N)
         x_NF = features.select(rows_N).mean(1)
         std_F = x_NF.std(0)
@@ -85,7 +91,9 @@ class HeldOutHeads:
             others_N = order_N[~is_here_N[order_N]]
             for part in range(parts):
                 rows_M = others_N[part::parts]
-                scores_PSNK[part][:, is_here_N] = self._compute_fold_scores(rows_M, is_here_N)
+                scores_PSNK[part][:, is_here_N] = self._compute_fold_scores(
+                    rows_M, is_here_N
+                )
         errors_S = (scores_PSNK - self._targets_NK).square().mean((0, 2, 3))
         return scores_PSNK[:, errors_S.argmin()]
 

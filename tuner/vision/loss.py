@@ -33,7 +33,9 @@ class Measured(NamedTuple):
 
     def describe_confusion(self, classes: Sequence[str]) -> dict[str, Any] | None:
         """The matrix as a record has it, or None."""
-        return {"classes": list(classes), "matrix": self.matrix} if self.matrix else None
+        return (
+            {"classes": list(classes), "matrix": self.matrix} if self.matrix else None
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +79,9 @@ class CrossEntropy:
         """The variants of these images that an evaluation averages over."""
         return [x_NCHW, x_NCHW.flip(3)] if self.test_time_flip else [x_NCHW]
 
-    def compute_logits(self, model: Callable[[Tensor], Tensor], x_NCHW: Tensor) -> Tensor:
+    def compute_logits(
+        self, model: Callable[[Tensor], Tensor], x_NCHW: Tensor
+    ) -> Tensor:
         """logits_NK of these images as they are evaluated."""
         return self.average_views([model(view) for view in self.build_views(x_NCHW)])
 
@@ -99,9 +103,13 @@ class CrossEntropy:
         likeliest_N5 = logits_NK.topk(min(5, self.classes), dim=1).indices
         among = (likeliest_N5 == labels_N[:, None]).sum().double()
         # The number of images of class i (row) predicted as j (column), one row after the other
-        matrix = torch.zeros(self.classes**2, dtype=torch.float64, device=labels_N.device)
+        matrix = torch.zeros(
+            self.classes**2, dtype=torch.float64, device=labels_N.device
+        )
         positions_N = labels_N * self.classes + predicted_N
-        matrix.index_add_(0, positions_N, torch.ones_like(positions_N, dtype=torch.float64))
+        matrix.index_add_(
+            0, positions_N, torch.ones_like(positions_N, dtype=torch.float64)
+        )
         return torch.cat([sums, among.view(1), matrix])
 
     def init_sums(self, device: torch.device) -> Tensor:
@@ -115,7 +123,9 @@ class CrossEntropy:
         if not counts:
             return Measured(metrics, None)
         among, *matrix = counts
-        matrix_KK = torch.tensor(matrix, dtype=torch.float64).view(self.classes, self.classes)
+        matrix_KK = torch.tensor(matrix, dtype=torch.float64).view(
+            self.classes, self.classes
+        )
         right_K = matrix_KK.diagonal()
         sizes_K = matrix_KK.sum(1)
         both_K = sizes_K + matrix_KK.sum(0)  # 2 TP + FP + FN
@@ -125,7 +135,9 @@ class CrossEntropy:
             "macro_f1": float((2 * right_K / both_K)[both_K > 0].mean()),
         }
         metrics |= {name: known[name] for name in self.metrics}
-        return Measured(metrics, matrix_KK.long().tolist() if self.classes <= MOST else None)
+        return Measured(
+            metrics, matrix_KK.long().tolist() if self.classes <= MOST else None
+        )
 
 
 def measure_logits(
@@ -146,7 +158,9 @@ def build_training_loss(
     weights_K = None
     if settings.class_weights is not None:
         labels_N = images.labels_N.cpu()[images.splits["train"]]
-        weights_K = compute_class_weights(settings.class_weights, labels_N, classes=classes)
+        weights_K = compute_class_weights(
+            settings.class_weights, labels_N, classes=classes
+        )
         weights_K = weights_K.to(device, loss.dtype)
     return replace(loss, weights_K=weights_K, metrics=settings.metrics, classes=classes)
 

@@ -15,6 +15,9 @@ METRICS = (
     "parameters",
 )
 LATENCY = "latency_ms"
-REFIT_METRICS = (*(name for name in METRICS if not name.startswith("val_")), EPOCHS_TRAINED)
+REFIT_METRICS = (
+    *(name for name in METRICS if not name.startswith("val_")),
+    EPOCHS_TRAINED,
+)
 # Each is reported, of both splits, where the setting `metrics` names it
 OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")

@@ -46,7 +46,9 @@ class MicroBatch:
         self._purpose = purpose
         self._before = _Snapshot(buffers, device)
 
-    def run(self, attempt: Callable[[int], T], *, agree: Callable[[int], int] = int) -> T:
+    def run(
+        self, attempt: Callable[[int], T], *, agree: Callable[[int], int] = int
+    ) -> T:
         """The result of `attempt(size)` at the first size that fits in memory.
 
         `attempt` must discard gradients of earlier attempts. `agree` maps the size that this rank
@@ -75,9 +77,13 @@ class MicroBatch:
 
     def compute(self, rows: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
         """The results of `part` for all `rows`, in parts that fit in memory."""
-        return self.run(lambda size: torch.cat([part(some) for some in rows.split(size)]))
+        return self.run(
+            lambda size: torch.cat([part(some) for some in rows.split(size)])
+        )
 
-    def rehearse(self, attempt: Callable[[int], object], *, agree: Callable[[int], int]) -> None:
+    def rehearse(
+        self, attempt: Callable[[int], object], *, agree: Callable[[int], int]
+    ) -> None:
         """Find the size as `run` does, then restore the buffers and the random state."""
         self.run(attempt, agree=agree)
         self._before.restore()

@@ -11,7 +11,11 @@ from tuner.errors import CheckpointError, build_unknown_fault
 from tuner.spec.loading import collect_declarations
 from tuner.spec.settings import FaultsError
 from tuner.vision import models
-from tuner.vision.models._foreign import LIBRARIES, describe_custom_model, describe_library_model
+from tuner.vision.models._foreign import (
+    LIBRARIES,
+    describe_custom_model,
+    describe_library_model,
+)
 from tuner.vision.models._model import ModelInfo
 
 MODELS: dict[str, ModelInfo] = {
@@ -39,7 +43,9 @@ def find_model_info(reference: str) -> ModelInfo:
             else describe_custom_model(reference)
         )
     elsewhere = ("my_module:MyNet", *(f"{library}:NAME" for library in LIBRARIES))
-    raise FaultsError(build_unknown_fault("", "model", reference, (*MODELS, *elsewhere)))
+    raise FaultsError(
+        build_unknown_fault("", "model", reference, (*MODELS, *elsewhere))
+    )
 
 
 def has_weights(reference: str) -> bool:

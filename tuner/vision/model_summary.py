@@ -17,7 +17,12 @@ from torch import Tensor, nn
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.epochs import seed_generators
 from tuner.vision.freezing import match_parameters
-from tuner.vision.new_model import FEW, create_blank_images, find_unused_parameters, set_layout
+from tuner.vision.new_model import (
+    FEW,
+    create_blank_images,
+    find_unused_parameters,
+    set_layout,
+)
 from tuner.vision.precision import Precision, choose_precision
 from tuner.vision.settings import ClassifierSettings
 
@@ -55,15 +60,26 @@ def _describe_stages(model: nn.Module, plan: Blueprint) -> Iterator[dict[str, ob
     parts = dict(_walk_parts(model))
     shapes = _record_shapes(model, plan, parts)
     counted: set[int] = set()
-    for name in sorted(parts, key=lambda name: name not in shapes):  # called parts first
+    for name in sorted(parts, key=lambda name: name not in shapes):
+        # Called parts first
         part = parts[name]
         output = shapes.get(name, ())
         own = [p for p in part.parameters() if id(p) not in counted]
         counted |= {*map(id, own)}
         count = sum(p.numel() for p in own)
-        yield {"name": name, "kind": type(part).__name__, "output": output, "parameters": count}
+        yield {
+            "name": name,
+            "kind": type(part).__name__,
+            "output": output,
+            "parameters": count,
+        }
     if remaining := sum(p.numel() for p in model.parameters() if id(p) not in counted):
-        yield {"name": "", "kind": "its own parameters", "output": (), "parameters": remaining}
+        yield {
+            "name": "",
+            "kind": "its own parameters",
+            "output": (),
+            "parameters": remaining,
+        }
 
 
 def _walk_parts(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
@@ -83,8 +99,12 @@ def _record_shapes(
     """The shape of each part's output for an image, in the order of the calls."""
     shapes: dict[str, tuple[int, ...]] = {}
 
-    def record_shape(name: str, module: nn.Module, inputs: object, output: object) -> None:
-        shapes.setdefault(name, tuple(output.shape[1:]) if isinstance(output, Tensor) else ())
+    def record_shape(
+        name: str, module: nn.Module, inputs: object, output: object
+    ) -> None:
+        shapes.setdefault(
+            name, tuple(output.shape[1:]) if isinstance(output, Tensor) else ()
+        )
 
     for name, part in parts.items():
         part.register_forward_hook(partial(record_shape, name))

@@ -32,8 +32,12 @@ def check_head(model: nn.Module, plan: Blueprint) -> None:
         raise build_settings_error(Fault("train_layers", rule))
     outputs: list[Tensor] = []
     shape_NCHW = (_TRIED, plan.in_channels, plan.image_size, plan.image_size)
-    x_NCHW = torch.randn(shape_NCHW, generator=torch.Generator().manual_seed(0)).to(head.weight)
-    hook = head.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
+    x_NCHW = torch.randn(shape_NCHW, generator=torch.Generator().manual_seed(0)).to(
+        head.weight
+    )
+    hook = head.register_forward_hook(
+        lambda _module, _inputs, output: outputs.append(output)
+    )
     try:
         with torch.no_grad(), seed_generators(0, head.weight.device), hook:
             logits = model.eval()(x_NCHW)

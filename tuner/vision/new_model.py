@@ -47,7 +47,9 @@ def set_layout(model: nn.Module, plan: Blueprint, precision: Precision) -> None:
         raise plan.build_error(rule) from error
 
 
-def find_unused_parameters(model: nn.Module, plan: Blueprint, precision: Precision) -> list[str]:
+def find_unused_parameters(
+    model: nn.Module, plan: Blueprint, precision: Precision
+) -> list[str]:
     """The names of the trainable parameters that the logits do not depend on.
 
     Called after `set_layout`. Raises SpecError if the logits depend on trainable tensors that are
@@ -92,7 +94,8 @@ def _find_refusal(
 ) -> tuple[str | None, Exception | None]:
     """The rule that a network breaks, and the exception that it raises."""
     for training in (True, False):
-        with precision.apply_autocast():  # a new context each time: autocast caches the weights
+        with precision.apply_autocast():
+            # A new context each time: autocast caches the weights
             output, error = _run_model(
                 model, create_blank_images(plan, model, FEW), training=training
             )
@@ -107,7 +110,9 @@ def create_blank_images(plan: Blueprint, model: nn.Module, count: int) -> Tensor
     """Images with the strides that a batch of the data set has."""
     like = next(model.parameters(), torch.zeros(()))
     shape_NHWC = (count, plan.image_size, plan.image_size, plan.in_channels)
-    return torch.zeros(shape_NHWC, dtype=like.dtype, device=like.device).permute(0, 3, 1, 2)
+    return torch.zeros(shape_NHWC, dtype=like.dtype, device=like.device).permute(
+        0, 3, 1, 2
+    )
 
 
 def _run_model(
@@ -144,7 +149,9 @@ def _format_shape(tensor: Tensor) -> str:
     return " x ".join(map(str, tensor.shape)) or "a single number"
 
 
-def _move_channels_first(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _move_channels_first(
+    module: nn.Module, inputs: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
     # `contiguous` would leave the strides of images with one channel
     return (inputs[0].clone(memory_format=torch.contiguous_format), *inputs[1:])
 
@@ -170,13 +177,19 @@ def create_model(
     if plan.info.foreign:
         unused = find_unused_parameters(model, plan, precision)
         if unused and ranks.rank == 0:
-            print(f"warning: no gradient reaches {summarize_names(unused)} of {plan.name}")
+            print(
+                f"warning: no gradient reaches {summarize_names(unused)} of {plan.name}"
+            )
         last = images % settings.batch_size or settings.batch_size
         if min(settings.batch_size, last) // ranks.world_size <= 1:
             # BatchNorm cannot train on it once it has shrunk to one pixel, or is flattened
-            error = _run_model(model, create_blank_images(plan, model, 1), training=True)[1]
+            error = _run_model(
+                model, create_blank_images(plan, model, 1), training=True
+            )[1]
             if error is not None:
                 rule = "leaves a worker with 1 image of the last batch, which the model cannot take"
-                fault = Fault("batch_size", f"{rule} ({format_error(error)})", settings.batch_size)
+                fault = Fault(
+                    "batch_size", f"{rule} ({format_error(error)})", settings.batch_size
+                )
                 raise build_settings_error(fault) from error
     return model

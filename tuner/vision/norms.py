@@ -14,7 +14,9 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 NORMS = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
-def renew_statistics(model: nn.Module, layers: Collection[str], batches: Iterable[Tensor]) -> None:
+def renew_statistics(
+    model: nn.Module, layers: Collection[str], batches: Iterable[Tensor]
+) -> None:
     """Give the BatchNorm `layers` of `model` the mean statistics of these batches of images.
 
     Averaged weights have other activations than any of the models that they average: Izmailov et

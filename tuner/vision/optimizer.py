@@ -26,7 +26,8 @@ Group = dict[str, Any]
 _FIRST = 0.2
 _PEAK = 0.25
 _LAST = 0.05  # of triangular: first rate, position of the peak, last rate
-_NUMBERED = re.compile(r"([^.]+\.)*?[^.]*\d(\.\d+|\.[^.]*layer\d+)*(?=\.)")  # see `_parse_layer`
+# See `_parse_layer`
+_NUMBERED = re.compile(r"([^.]+\.)*?[^.]*\d(\.\d+|\.[^.]*layer\d+)*(?=\.)")
 _FILTERED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -48,7 +49,9 @@ class MuonBesideSGD(Optimizer):
     by parameter.
     """
 
-    def __init__(self, sgd: Optimizer, muon: Optimizer, filters: Sequence[Group]) -> None:
+    def __init__(
+        self, sgd: Optimizer, muon: Optimizer, filters: Sequence[Group]
+    ) -> None:
         self._sgd = sgd
         self._muon = muon
         groups = [{**muon.defaults, **group} for group in filters]
@@ -63,10 +66,16 @@ class MuonBesideSGD(Optimizer):
         self._sgd.param_groups = self.param_groups[:others]
         self._sgd.step()
         pairs: list[tuple[nn.Parameter, nn.Parameter]] = []
-        for own, group in zip(self._muon.param_groups, self.param_groups[others:], strict=True):
-            own.update({name: value for name, value in group.items() if name != "params"})
+        for own, group in zip(
+            self._muon.param_groups, self.param_groups[others:], strict=True
+        ):
+            own.update(
+                {name: value for name, value in group.items() if name != "params"}
+            )
             pairs += zip(own["params"], group["params"], strict=True)
-        trained = [(matrix, weight) for matrix, weight in pairs if weight.grad is not None]
+        trained = [
+            (matrix, weight) for matrix, weight in pairs if weight.grad is not None
+        ]
         for matrix, weight in trained:
             assert weight.grad is not None
             # A view, or a copy where the channels come last in memory
@@ -103,19 +112,27 @@ def build_optimizer(
     if settings.optimizer in ("sgdw", "muon"):
         for group in others + filters:
             group.setdefault("weight_decay", weight_decay / group["lr"])
-    fused = all(p.is_floating_point() for p in model.parameters())  # complex ones are refused
+    # Complex ones are refused
+    fused = all(p.is_floating_point() for p in model.parameters())
     kinds = [kind, torch.optim.Muon] if settings.optimizer == "muon" else [kind]
     first, *muon = kinds if settings.compile else map(build_eager_class, kinds)
-    sgd: Optimizer = first(others, lr=settings.lr, weight_decay=weight_decay, fused=fused, **own)
+    sgd: Optimizer = first(
+        others, lr=settings.lr, weight_decay=weight_decay, fused=fused, **own
+    )
     if nesterov:
         sgd.register_step_pre_hook(_begin_momentum)
     if not muon:
         return sgd
     if not filters:
-        rule = "'muon' needs a hidden convolution or linear layer, and the model has none"
+        rule = (
+            "'muon' needs a hidden convolution or linear layer, and the model has none"
+        )
         raise build_settings_error(Fault("optimizer", rule, settings.model))
     matrices = [
-        {**group, "params": [nn.Parameter(w.detach().flatten(1)) for w in group["params"]]}
+        {
+            **group,
+            "params": [nn.Parameter(w.detach().flatten(1)) for w in group["params"]],
+        }
         for group in filters
     ]
     set_to = settings.muon_momentum
@@ -132,14 +149,18 @@ def _begin_momentum(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             if parameter not in optimizer.state and parameter.grad is not None:
-                optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+                optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(
+                    parameter
+                )
 
 
 def _build_groups(
     settings: ClassifierSettings, model: nn.Module, frozen: Collection[str]
 ) -> tuple[list[Group], list[Group]]:
     """Groups of one rate, one decay, and one epoch from which they train; Muon's come second."""
-    undecayed = frozenset() if settings.decay_norms_and_biases else find_norms_and_biases(model)
+    undecayed = (
+        frozenset() if settings.decay_norms_and_biases else find_norms_and_biases(model)
+    )
     hidden = find_hidden_weights(model) if settings.optimizer == "muon" else frozenset()
     depths = count_layer_depths(model) if settings.layer_decay < 1 else {}
     groups: dict[tuple[bool, int, bool, bool], list[nn.Parameter]] = {}
@@ -202,7 +223,9 @@ def find_norms_and_biases(model: nn.Module) -> frozenset[str]:
 class LRSchedule:
     """The rate of each group at each of `steps` steps; the largest is the group's own."""
 
-    def __init__(self, settings: ClassifierSettings, optimizer: Optimizer, *, steps: int) -> None:
+    def __init__(
+        self, settings: ClassifierSettings, optimizer: Optimizer, *, steps: int
+    ) -> None:
         self._optimizer = optimizer
         self._last = steps - 1
         self._largest = [group["lr"] for group in optimizer.param_groups]
@@ -227,13 +250,16 @@ def _build_schedule(settings: ClassifierSettings, steps: int) -> Callable[[int],
     if settings.lr_schedule == "triangular":
         peak = warmup / max(steps - 1, 1) or _PEAK
         return partial(_triangular, steps=steps, peak=peak)
-    share: Callable[[int], float] = partial(_decay_stepwise, falls=(), by=1.0)  # constant
+    # Constant
+    share: Callable[[int], float] = partial(_decay_stepwise, falls=(), by=1.0)
     if settings.lr_schedule == "cosine":
         share = partial(_cosine, start=warmup, end=steps)
     elif settings.lr_schedule == "step":
         epochs = settings.lr_steps or [part * settings.epochs for part in STEPS]
         falls = [round(epoch * steps / settings.epochs) for epoch in epochs]
-        share = partial(_decay_stepwise, falls=falls, by=settings.lr_step_factor or STEP_FACTOR)
+        share = partial(
+            _decay_stepwise, falls=falls, by=settings.lr_step_factor or STEP_FACTOR
+        )
     return partial(_warm_up, warmup=warmup, then=share)
 
 

@@ -36,7 +36,8 @@ from tuner.vision.weights import (
 )
 from tuner.wording import format_amount, summarize_names
 
-_FLAT = 0.02  # of 1: the standard deviation of pixels in which hardly anything is to be seen
+# Of 1: the standard deviation of pixels in which hardly anything is to be seen
+_FLAT = 0.02
 _SHOWN = 5  # classes or images that a message lists
 
 _BATCH = 32  # images in a step; fewer of a few images, some of which may be unreadable
@@ -46,7 +47,13 @@ _SIZE = 64  # px that are trained on by default: a first search on a CPU takes m
 _SMALL = 16  # px up to which a network of three layers sees a whole image
 # Near the best of most photos; and for images that are not to be mirrored, or of which every part
 # counts. A mirrored view belongs to training that mirrors
-_FIRST = {"lr": 5e-3, "weight_decay": 0.05, "crop_scale": 0.7, "flip": True, "test_time_flip": True}
+_FIRST = {
+    "lr": 5e-3,
+    "weight_decay": 0.05,
+    "crop_scale": 0.7,
+    "flip": True,
+    "test_time_flip": True,
+}
 _UPRIGHT = {**_FIRST, "crop_scale": 1.0, "flip": False, "test_time_flip": False}
 # A network that trains so long on few images grows too sure of them. mixup makes it less sure, and
 # averaged weights make neighbouring epochs measure alike. The loss chooses: the highest accuracy of
@@ -60,16 +67,30 @@ _BEST = {
         *("convnext_tiny", "resnet50", "resnet34"),
         *("mobilenet_v3_large", "resnet18", "mobilenet_v3_small"),
     ),
-    "cpu": ("mobilenet_v3_large", "resnet18", "mobilenet_v3_small", "resnet34", "resnet50"),
-    "cpu, many": ("mobilenet_v3_small", "mobilenet_v3_large", "resnet18", "resnet34", "resnet50"),
+    "cpu": (
+        "mobilenet_v3_large",
+        "resnet18",
+        "mobilenet_v3_small",
+        "resnet34",
+        "resnet50",
+    ),
+    "cpu, many": (
+        "mobilenet_v3_small",
+        "mobilenet_v3_large",
+        "resnet18",
+        "resnet34",
+        "resnet50",
+    ),
 }
-_MANY = 3000  # training images: of a mobilenet_v3_large an epoch then takes a core a minute
+# Training images: of a mobilenet_v3_large an epoch then takes a core a minute
+_MANY = 3000
 _TIMMS = {  # timm's names of networks that torchvision names otherwise
     "mobilenet_v3_large": "mobilenetv3_large_100",
     "mobilenet_v3_small": "mobilenetv3_small_100",
 }
 _PACKAGED = "efficientnet_lite0"  # the network whose weights come in a package
-_SIDE_BY_SIDE = "efficientnet_lites"  # it and larger ones, whose weights come in packages, too
+# It and larger ones, whose weights come in packages, too
+_SIDE_BY_SIDE = "efficientnet_lites"
 _SMALL_NETWORKS = {name for name, info in MODELS.items() if not info.has_pretrained}
 _TUNED_SIZE = {"cpu": 128, "gpu": 224}  # px
 # Heads on a CPU. The largest of these sizes, in px, whose features take no more than a part of the
@@ -84,10 +105,12 @@ _PIXEL_S = 7e-7  # of the packaged network, on one core while the others compute
 _WIDE = 3.7  # times as many seconds and features of all networks side by side
 _VIEWS = 2  # an image, and its mirror image
 _FOLDS = 5
-_FOLDED = 3000  # images up to which heads are cross-validated; the validation split of more tells
+# Images up to which heads are cross-validated; the validation split of more tells
+_FOLDED = 3000
 _BUDGET_S = 600.0  # the default of a search on a CPU
 _TUNED_FIRST = {"lr": 1e-3, "layer_decay": 0.8, "crop_scale": 0.7}
-_UNLIKE = {"lr": 1e-2, "layer_decay": 1.0, "crop_scale": 0.7}  # for images unlike the weights' own
+# For images unlike the weights' own
+_UNLIKE = {"lr": 1e-2, "layer_decay": 1.0, "crop_scale": 0.7}
 _FITTED_FIRST = {"weight_decay": 0.3, "flip": True, "test_time_flip": True}
 _STEPWISE = {
     "optimizer": "adamw",
@@ -95,7 +118,15 @@ _STEPWISE = {
     "label_smoothing": 0.1,
     "decay_norms_and_biases": False,
 }
-_OF_STEPS = {"optimizer", "lr", "lr_schedule", "momentum", "layer_decay", "mixup", "fit_head"}
+_OF_STEPS = {
+    "optimizer",
+    "lr",
+    "lr_schedule",
+    "momentum",
+    "layer_decay",
+    "mixup",
+    "fit_head",
+}
 
 
 def describe_dataset(info: DatasetInfo) -> dict[str, Any]:
@@ -106,7 +137,9 @@ def describe_dataset(info: DatasetInfo) -> dict[str, Any]:
     """
     return {
         "title": info.title,
-        "images": {name: getattr(info, name) for name in ("train", "validation", "test")},
+        "images": {
+            name: getattr(info, name) for name in ("train", "validation", "test")
+        },
         "shape": [info.channels, info.image_size, info.image_size],
         "classes": dict(zip(info.classes, info.class_counts, strict=True))
         if info.class_counts
@@ -192,7 +225,9 @@ def choose_pretrained_model(device: str, images: int = 0) -> str | None:
     """
     cached = find_timm_files()
     for name in _BEST["cpu, many" if device == "cpu" and images >= _MANY else device]:
-        variants = [each for each in cached if each.partition(".")[0] == _TIMMS.get(name, name)]
+        variants = [
+            each for each in cached if each.partition(".")[0] == _TIMMS.get(name, name)
+        ]
         for model in (f"torchvision:{name}", *(f"timm:{each}" for each in variants)):
             if has_weights(model):
                 return model
@@ -236,22 +271,34 @@ def build_default_experiment(
     if start:
         search = _FINE_TUNING
         is_packaged = bool(start.get("pretrained")) and start["model"] == _PACKAGED
-        fits_heads = is_packaged and not (gpus or models or given & {"train_layers", "freeze"})
-        if (fits_heads or training.get("train_layers") == "head") and not given & _OF_STEPS:
+        fits_heads = is_packaged and not (
+            gpus or models or given & {"train_layers", "freeze"}
+        )
+        if (
+            fits_heads or training.get("train_layers") == "head"
+        ) and not given & _OF_STEPS:
             del start["fit_head"], start["weight_decay"]
             heads = _HeadPlan(start["image_size"])
             if is_packaged and not gpus:
-                time_s = float(budget_s) if isinstance(budget_s, int | float) else _BUDGET_S
+                time_s = (
+                    float(budget_s) if isinstance(budget_s, int | float) else _BUDGET_S
+                )
                 has_wider = not network and has_weights(_SIDE_BY_SIDE)
                 heads = _choose_head_plan(
                     info, time_s, training.get("image_size"), has_wider=has_wider
                 )
             start["image_size"] = heads.image_size
             search = _build_head_search(start["model"], heads)
-            settings = {"batch_size": batch_size, "train_layers": "head", "optimizer": "lbfgs"}
+            settings = {
+                "batch_size": batch_size,
+                "train_layers": "head",
+                "optimizer": "lbfgs",
+            }
             if heads.crops:
                 settings["crop_scale"] = 0.4
-            keeps_validation = "resplit" in given or "validation" in (info.own_splits or ())
+            keeps_validation = "resplit" in given or "validation" in (
+                info.own_splits or ()
+            )
             if info.train + info.validation <= _FOLDED and not keeps_validation:
                 settings["folds"] = _FOLDS  # each of few images tells
     epochs = max(search.least_epochs, ceil(search.steps * batch_size / info.train))
@@ -277,7 +324,9 @@ def build_default_experiment(
         "training": {name: value for name, value in constants.items() if name in fixed},
         "search": {
             "strategy": search.strategy,
-            "space": {name: text for name, text in search.space.items() if name not in given},
+            "space": {
+                name: text for name, text in search.space.items() if name not in given
+            },
             "points_to_evaluate": points,
             # What has been tried of each network decides
             **({"startup": len(points)} if models else {}),
@@ -286,7 +335,8 @@ def build_default_experiment(
             "name": "asha",
             "max_t": epochs,
             "reduction_factor": 3,
-            **({"grace_period": epochs} if "folds" in settings else {}),  # no head is stopped
+            # No head is stopped
+            **({"grace_period": epochs} if "folds" in settings else {}),
         },
         "num_samples": search.trials + len(points) - len(firsts),
         **({"refit": True} if search.refit else {}),
@@ -333,7 +383,8 @@ class _Search(NamedTuple):
 
 
 _SCRATCH = _Search(
-    trials=2,  # none is stopped: part of a cycle says little, and choosing by few images less
+    # None is stopped: part of a cycle says little, and choosing by few images less
+    trials=2,
     steps=800,
     least_epochs=5,
     space={
@@ -367,7 +418,8 @@ _HEADS = _Search(
     steps=0,
     least_epochs=1,
     space={
-        "weight_decay": "loguniform(1e-3, 3)",  # least for images unlike photos, as digits
+        # Least for images unlike photos, as digits
+        "weight_decay": "loguniform(1e-3, 3)",
         "flip": "choice([True, False])",
         "test_time_flip": "choice([True, False])",
     },
@@ -402,7 +454,9 @@ def _build_head_search(model: object, plan: _HeadPlan) -> _Search:
     if plan.crops:
         space["crops_per_image"] = f"choice([0, {plan.crops}])"
         first, upright, *others = ({**point, "crops_per_image": 0} for point in points)
-        cropped = ({**point, "crops_per_image": plan.crops} for point in (first, *others))
+        cropped = (
+            {**point, "crops_per_image": plan.crops} for point in (first, *others)
+        )
         points = [first, upright, *cropped]
     if "levels" in find_model_info(str(model)).defaults:
         space["levels"] = "choice([True, False])"
@@ -428,17 +482,25 @@ def _choose_head_plan(
     def estimate_pass_s(size: int) -> float:
         return images * size**2 * _PIXEL_S / count_usable_cpus()
 
-    fast = (size for size in sizes if _VIEWS * estimate_pass_s(size) <= _SIZE_SHARE * budget_s)
+    fast = (
+        size
+        for size in sizes
+        if _VIEWS * estimate_pass_s(size) <= _SIZE_SHARE * budget_s
+    )
     size = next(fast, sizes[-1])
     is_wide = has_wider and _WIDE * images * _VIEWS <= _MOST_ROWS
-    is_wide = is_wide and _WIDE * _VIEWS * estimate_pass_s(size) <= _WIDE_SHARE * budget_s
+    is_wide = (
+        is_wide and _WIDE * _VIEWS * estimate_pass_s(size) <= _WIDE_SHARE * budget_s
+    )
     cost = _WIDE if is_wide else 1.0
     most = min(_MOST_CROPS, int(_MOST_ROWS / images / cost) - _VIEWS)
     views = int(_CROPS_SHARE * budget_s / (cost * estimate_pass_s(size)))
     return _HeadPlan(size, max(0, min(most, views - _VIEWS)), is_wide)
 
 
-def _choose_scratch_settings(info: DatasetInfo, network: object = None) -> dict[str, Any]:
+def _choose_scratch_settings(
+    info: DatasetInfo, network: object = None
+) -> dict[str, Any]:
     """The size, and a network that fits it. network: the user's, or their domain of networks."""
     size = min(info.image_size, _SIZE)
     if size > _SMALL:
@@ -448,13 +510,21 @@ def _choose_scratch_settings(info: DatasetInfo, network: object = None) -> dict[
 
 
 def _choose_start_settings(
-    info: DatasetInfo, training: Mapping[str, Any], device: str, models: Sequence[object]
+    info: DatasetInfo,
+    training: Mapping[str, Any],
+    device: str,
+    models: Sequence[object],
 ) -> dict[str, Any] | None:
     """The settings that begin with pretrained weights, or None if there are none to use.
 
     models: that the user names or searches over, if any.
     """
-    recipe = {"fit_head": True, "flip": True, "test_time_flip": True, "weight_decay": 0.05}
+    recipe = {
+        "fit_head": True,
+        "flip": True,
+        "test_time_flip": True,
+        "weight_decay": 0.05,
+    }
     size = _TUNED_SIZE[device]
     if source := training.get("start_from"):
         exported = (read_export_config(str(source)) or {}).get("model") or {}

@@ -21,9 +21,15 @@ from torch.optim import Optimizer
 
 from tuner.trial.state import copy_to_host
 from tuner.vision.epochs import Epoch, Shard
-from tuner.vision.replica import Setup, choose_evaluation_batch, list_gradients, list_tensors
+from tuner.vision.replica import (
+    Setup,
+    choose_evaluation_batch,
+    list_gradients,
+    list_tensors,
+)
 
-PARTS_PER_STAGE = 4  # micro-batches at once: with more, stages idle less, but parts are smaller
+# micro-batches at once: with more, stages idle less, but parts are smaller
+PARTS_PER_STAGE = 4
 
 Context = Callable[[], AbstractContextManager[None]]
 
@@ -38,7 +44,9 @@ def split_costs(costs: Sequence[float], stages: int) -> list[range]:
     """`stages` consecutive ranges of positions in `costs`, of the least maximal cost."""
     inner = combinations(range(1, len(costs)), stages - 1)  # at most some thousand
     every = ((0, *bounds, len(costs)) for bounds in inner)
-    best = min(every, key=lambda bounds: max(sum(costs[a:b]) for a, b in pairwise(bounds)))
+    best = min(
+        every, key=lambda bounds: max(sum(costs[a:b]) for a, b in pairwise(bounds))
+    )
     return [range(*pair) for pair in pairwise(best)]
 
 
@@ -69,7 +77,9 @@ class Stage:
         costs = [1 + sum(p.numel() for p in layer.parameters()) for layer in layers]
         positions = split_costs(costs, stages)[rank]
         part = nn.Sequential(*(layers[position] for position in positions))
-        self._layers = _Layers(part.to(self._ranks.device), setup.precision.apply_autocast)
+        self._layers = _Layers(
+            part.to(self._ranks.device), setup.precision.apply_autocast
+        )
         self._owned = set(map(id, list_tensors(self._layers)))
         self._schedules: dict[tuple[int, bool], ScheduleGPipe] = {}
         self.micro_batch_size = size // count_micro_batches(size, self._most)
@@ -89,7 +99,9 @@ class Stage:
         self._model.zero_grad()
         x_NCHW, targets = self._batcher.build_training_batch(epoch, shard.positions)
         means: list[Tensor] = []
-        wanted: dict[str, Any] = {"target": targets, "losses": means} if self._is_last else {}
+        wanted: dict[str, Any] = (
+            {"target": targets, "losses": means} if self._is_last else {}
+        )
         schedule = self._build_schedule(len(targets), training=True)
         schedule.step(*self._select_input(x_NCHW), return_outputs=False, **wanted)
         total = torch.zeros((), dtype=torch.float64, device=self._ranks.device)
@@ -102,13 +114,16 @@ class Stage:
         x_NCHW, _ = self._batcher.build_batch(rows_N)
         schedule = self._build_schedule(len(rows_N), training=False)
         views = [
-            schedule.step(*self._select_input(view)) for view in self._loss.build_views(x_NCHW)
+            schedule.step(*self._select_input(view))
+            for view in self._loss.build_views(x_NCHW)
         ]
         return self._loss.average_views(views) if self._is_last else None
 
     def list_tensors(self) -> list[Tensor]:
         """The parameters and buffers of this rank's stage."""
-        return [tensor for tensor in list_tensors(self._model) if id(tensor) in self._owned]
+        return [
+            tensor for tensor in list_tensors(self._model) if id(tensor) in self._owned
+        ]
 
     def compute_gradient_norm(self) -> Tensor:
         """The norm of the gradients of all stages, as one vector."""
@@ -119,18 +134,27 @@ class Stage:
     def copy_weights(self) -> dict[str, Any]:
         """Copies, on the CPU and on every rank, of all stages' parameters and buffers by name."""
         tensors = self._model.state_dict(keep_vars=True)
-        copies = _gather_items({n: t for n, t in tensors.items() if id(t) in self._owned})
+        copies = _gather_items(
+            {n: t for n, t in tensors.items() if id(t) in self._owned}
+        )
         return {name: copies[name] for name in tensors}
 
     def build_state(self, optimizer: Optimizer) -> dict[str, Any]:
         """The training state, on the CPU and on every rank, as one process would save it."""
         state = optimizer.state_dict()
-        numbered = enumerate(p for group in optimizer.param_groups for p in group["params"])
+        numbered = enumerate(
+            p for group in optimizer.param_groups for p in group["params"]
+        )
         own = {number for number, parameter in numbered if id(parameter) in self._owned}
-        moments = _gather_items({n: state["state"][n] for n in own if n in state["state"]})
+        moments = _gather_items(
+            {n: state["state"][n] for n in own if n in state["state"]}
+        )
         return {
             "model": self.copy_weights(),
-            "optimizer": {**copy_to_host(state), "state": {n: moments[n] for n in sorted(moments)}},
+            "optimizer": {
+                **copy_to_host(state),
+                "state": {n: moments[n] for n in sorted(moments)},
+            },
         }
 
     def load(self, state: dict[str, Any]) -> None:

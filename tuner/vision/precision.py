@@ -55,7 +55,9 @@ class Precision:
 
     def apply_autocast(self) -> AbstractContextManager[None]:
         """The context of a forward pass and its loss."""
-        return torch.autocast(self.kind, self.autocast, enabled=self.autocast is not None)
+        return torch.autocast(
+            self.kind, self.autocast, enabled=self.autocast is not None
+        )
 
 
 def detect_hardware(device: torch.device) -> Hardware:

@@ -6,13 +6,20 @@ import math
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+)
 
 from tuner.spec.plain_values import is_number
 from tuner.spec.settings import Settings, bad_value, parse_names
 from tuner.vision.metrics import OPTIONAL_METRICS
 
-STEPS = (1 / 2, 3 / 4)  # of the epochs: where the rate steps down by default, as in He et al. 2016
+# Of the epochs: where the rate steps down by default, as in He et al. 2016
+STEPS = (1 / 2, 3 / 4)
 STEP_FACTOR = 0.1
 MUON_LR = 0.02
 MUON_MOMENTUM = 0.95  # the defaults, as in Jordan et al. 2024
@@ -21,7 +28,8 @@ MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
 
 BelowOne = Annotated[float, Field(ge=0, lt=1)]  # and at least 0
 UpToOne = Annotated[float, Field(gt=0, le=1)]  # and above 0
-Alpha = Annotated[float, Field(ge=0, le=MOST_ALPHA)]  # of a Beta distribution; 0 for none
+# Of a Beta distribution; 0 for none
+Alpha = Annotated[float, Field(ge=0, le=MOST_ALPHA)]
 
 
 def _parse_numbers(raw: object) -> tuple[float, ...] | None:
@@ -35,7 +43,11 @@ def _parse_lr_steps(raw: object) -> object:
     if raw is None:
         return None
     steps = _parse_numbers([raw] if isinstance(raw, int | float) else raw)
-    if not steps or steps[0] == 0 or any(later <= earlier for earlier, later in pairwise(steps)):
+    if (
+        not steps
+        or steps[0] == 0
+        or any(later <= earlier for earlier, later in pairwise(steps))
+    ):
         raise bad_value("must be epochs above 0, each above the one before it", raw)
     return steps
 
@@ -45,7 +57,9 @@ def _parse_class_weights(raw: object) -> object:
         return raw
     weights = _parse_numbers(raw)
     if not weights or not any(weights):
-        raise bad_value("must be 'balanced' or a list of numbers, none below 0 and not all 0", raw)
+        raise bad_value(
+            "must be 'balanced' or a list of numbers, none below 0 and not all 0", raw
+        )
     return weights
 
 
@@ -60,9 +74,12 @@ class Augmentation(Settings):
         description="the least share of an image's area in a random crop, which is resized to the "
         "image's size; 1 for no crops",
     )
-    flip: bool = Field(False, description="whether to mirror each image with probability 1/2")
+    flip: bool = Field(
+        False, description="whether to mirror each image with probability 1/2"
+    )
     cutout: NonNegativeInt = Field(
-        0, description="side in px of a square of each image that is set to the mean; 0 for none"
+        0,
+        description="side in px of a square of each image that is set to the mean; 0 for none",
     )
     mixup: Alpha = Field(
         0.0,
@@ -86,10 +103,12 @@ class RecipeSettings(Augmentation):
         0.0,
         description="epochs in which the rate first rises to lr; 0 for as many as lr_schedule has",
     )
-    lr_steps: Annotated[tuple[float, ...] | None, BeforeValidator(_parse_lr_steps)] = Field(
-        None,
-        description="for lr_schedule step: the epochs after which the rate falls; default half "
-        "and three quarters of all epochs",
+    lr_steps: Annotated[tuple[float, ...] | None, BeforeValidator(_parse_lr_steps)] = (
+        Field(
+            None,
+            description="for lr_schedule step: the epochs after which the rate falls; default half "
+            "and three quarters of all epochs",
+        )
     )
     lr_step_factor: float | None = Field(
         None,
@@ -102,7 +121,8 @@ class RecipeSettings(Augmentation):
         description="for optimizer muon: the rate of the weights of hidden layers; default 0.02",
     )
     muon_momentum: BelowOne | None = Field(
-        None, description="for optimizer muon: the momentum of the same weights; default 0.95"
+        None,
+        description="for optimizer muon: the momentum of the same weights; default 0.95",
     )
     decay_norms_and_biases: bool = Field(
         True, description="whether norm layers and biases decay, too"
@@ -116,14 +136,16 @@ class RecipeSettings(Augmentation):
         "0 for none",
     )
     class_weights: Annotated[
-        Literal["balanced"] | tuple[float, ...] | None, BeforeValidator(_parse_class_weights)
+        Literal["balanced"] | tuple[float, ...] | None,
+        BeforeValidator(_parse_class_weights),
     ] = Field(
         None,
         description="weights of the classes in the loss: balanced, or a list with one for each "
         "class",
     )
     metrics: Annotated[
-        tuple[str, ...], BeforeValidator(lambda raw: parse_names(raw, OPTIONAL_METRICS, "metric"))
+        tuple[str, ...],
+        BeforeValidator(lambda raw: parse_names(raw, OPTIONAL_METRICS, "metric")),
     ] = Field(
         (),
         description="metrics to report as well, as val_NAME and test_NAME: "

@@ -29,11 +29,18 @@ from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.model_catalog import find_model_info
 from tuner.vision.precision import Precision
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.shared_norms import exclude_images, freeze_statistics, list_shared_norms
+from tuner.vision.shared_norms import (
+    exclude_images,
+    freeze_statistics,
+    list_shared_norms,
+)
 
-OVERLAPPING = ("cuda",)  # devices whose ranks exchange gradients while they still compute
-FOUND_ANEW = ("cuda",)  # devices where a resumed trial begins with the complete batch again
-EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more only takes memory
+# Devices whose ranks exchange gradients while they still compute
+OVERLAPPING = ("cuda",)
+# Devices where a resumed trial begins with the complete batch again
+FOUND_ANEW = ("cuda",)
+# Images that a rank evaluates at once on a CPU: more only takes memory
+EVALUATION_BATCH = 125
 # Pixels that it evaluates at once, whose activations its caches hold: an image of 224 px takes
 # twice as long in a batch of 125 as in one of 5
 _CACHED_PIXELS = 2**18
@@ -93,7 +100,9 @@ class Replica:
         self._micro = MicroBatch(
             ceil(setup.settings.batch_size / world_size),
             device=device,
-            buffers=lambda: dict(self._model.named_buffers()) if self._is_foreign else fixed,
+            buffers=lambda: (
+                dict(self._model.named_buffers()) if self._is_foreign else fixed
+            ),
             purpose="training",
         )
         size = choose_evaluation_batch(device, setup.batcher.image_size)
@@ -127,7 +136,9 @@ class Replica:
             return self._micro.run(attempt)
         if not self._rehearses:
             loss_sum = self._micro.run(attempt, agree=self._ranks.find_smallest)
-            self._ranks.average_gradients(p for p in self._model.parameters() if p.requires_grad)
+            self._ranks.average_gradients(
+                p for p in self._model.parameters() if p.requires_grad
+            )
             return loss_sum
         if (
             self._micro.size,
@@ -184,7 +195,9 @@ class Replica:
     def _wrap(self) -> None:
         self._compiled = Compiled(self._model) if self._settings.compile else None
         module = self._compiled or self._model
-        self._network = self._ranks.wrap_module(self._model, module, may_skip=self._is_foreign)
+        self._network = self._ranks.wrap_module(
+            self._model, module, may_skip=self._is_foreign
+        )
         self._wrapped = self._list_trainable()
         # Of the rehearsed step: micro-batch and tensors held, images. More gradients, more memory
         self._fits = (0, 0)
@@ -210,7 +223,9 @@ class Replica:
         for number, part in enumerate(parts, 1):
             x_NCHW, targets = self._batcher.build_training_batch(epoch, part.positions)
             is_exchanged = overlap and number == len(parts)
-            exchange = nullcontext() if is_exchanged else self._ranks.skip_sync(self._network)
+            exchange = (
+                nullcontext() if is_exchanged else self._ranks.skip_sync(self._network)
+            )
             with exchange, nullcontext() if part.count else exclude_images(self._norms):
                 with self._precision.apply_autocast():
                     loss = self._loss.compute_training_loss(
@@ -218,7 +233,9 @@ class Replica:
                     )
                 # Averaging over the ranks divides by the world size; the weight makes that the
                 # mean over the global batch, also with unequal shares. No images: weight 0
-                weight = self._ranks.world_size / part.global_count if part.count else 0.0
+                weight = (
+                    self._ranks.world_size / part.global_count if part.count else 0.0
+                )
                 self._scaler.scale(loss * weight).backward()
             if part.count:
                 loss_sum += loss.detach()

@@ -34,7 +34,8 @@ AtLeastOne = Annotated[int, Field(ge=1)]
 
 if TYPE_CHECKING:
     _ModelSettings = Settings
-else:  # every hyperparameter that only some models have, with its bounds, but None by default
+else:
+    # Every hyperparameter that only some models have, with its bounds, but None by default
     _FIELDS = {
         name: (Annotated[field.annotation | None, field], None)
         for settings in (*(info.settings for info in MODELS.values()), Arguments)
@@ -64,7 +65,9 @@ class GivenStats(Settings):
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
         if len(self.mean) != len(self.std):
-            raise bad_value(f"must have as many values as mean, {len(self.mean)}", self.std)
+            raise bad_value(
+                f"must have as many values as mean, {len(self.mean)}", self.std
+            )
         return self
 
 
@@ -78,7 +81,9 @@ def _parse_pixel_stats(raw: object) -> object:
             raise FaultsError(*faults)
         return stats
     if not (isinstance(raw, GivenStats) or raw in _WHOSE):
-        raise bad_value("must be {mean: [...], std: [...]} or one of the choices", raw, _WHOSE)
+        raise bad_value(
+            "must be {mean: [...], std: [...]} or one of the choices", raw, _WHOSE
+        )
     return raw
 
 
@@ -90,7 +95,8 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     """
 
     model: Annotated[str, AfterValidator(_check_model)] = Field(
-        "cnn", description="a network that ships, my_module:MyNet, torchvision:NAME or timm:NAME"
+        "cnn",
+        description="a network that ships, my_module:MyNet, torchvision:NAME or timm:NAME",
     )
     dataset: Annotated[str, AfterValidator(catalog.check_dataset)] = Field(
         "digits",
@@ -116,10 +122,12 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         "sensors; default those of the brightest pixel of all images",
     )
     skip_unreadable: bool = Field(
-        False, description="whether to train without those of your own images that cannot be read"
+        False,
+        description="whether to train without those of your own images that cannot be read",
     )
     split_seed: NonNegativeInt = Field(
-        0, description="the seed of the split of your own images, the same for every trial"
+        0,
+        description="the seed of the split of your own images, the same for every trial",
     )
 
     train_on: Literal["train", "train+validation", "all"] = Field(
@@ -136,7 +144,8 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         "so many parts of the training and validation images; val_ metrics are means over parts",
     )
     fold_epochs: AtLeastOne | None = Field(
-        None, description="epochs of a fold; default scheduler.max_t, which then counts folds"
+        None,
+        description="epochs of a fold; default scheduler.max_t, which then counts folds",
     )
     resplit: bool = Field(
         False,
@@ -151,7 +160,9 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         "features optimizer lbfgs fits beside those of the whole image",
     )
 
-    batch_size: AtLeastOne = Field(64, description="images in an optimizer step, over all workers")
+    batch_size: AtLeastOne = Field(
+        64, description="images in an optimizer step, over all workers"
+    )
 
     optimizer: Literal["sgd", "sgdw", "adamw", "muon", "lbfgs"] = Field(
         "sgd",
@@ -159,9 +170,15 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         "on lr; lbfgs fits the head of train_layers=head completely, in one epoch, as a regression "
         "on features of variance 1 with the L2 penalty weight_decay",
     )
-    lr: PositiveFloat = Field(0.1, description="the largest learning rate of the schedule")
-    lr_schedule: Literal["constant", "cosine", "step", "one_cycle", "triangular"] = "cosine"
-    momentum: BelowOne = Field(0.9, description="momentum of the optimizer; for adamw its beta1")
+    lr: PositiveFloat = Field(
+        0.1, description="the largest learning rate of the schedule"
+    )
+    lr_schedule: Literal["constant", "cosine", "step", "one_cycle", "triangular"] = (
+        "cosine"
+    )
+    momentum: BelowOne = Field(
+        0.9, description="momentum of the optimizer; for adamw its beta1"
+    )
     weight_decay: NonNegativeFloat = Field(
         5e-4, description="how strongly weights decay towards 0; 0 for not at all"
     )
@@ -184,7 +201,8 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         "them when it begins; other weights are refused afterwards",
     )
     pixel_stats: Annotated[
-        Literal["auto", "data", "imagenet"] | GivenStats, BeforeValidator(_parse_pixel_stats)
+        Literal["auto", "data", "imagenet"] | GivenStats,
+        BeforeValidator(_parse_pixel_stats),
     ] = Field(
         "auto",
         description="the mean and std that normalise pixels from 0 to 1, as in {mean: [0.5], std: "
@@ -202,7 +220,8 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         "weights best",
     )
     layer_decay: UpToOne = Field(
-        1.0, description="the factor of the learning rate from each layer to the one before it"
+        1.0,
+        description="the factor of the learning rate from each layer to the one before it",
     )
     freeze: Annotated[tuple[str, ...], BeforeValidator(_parse_patterns)] = Field(
         (), description="layers, or patterns of parameter names, that do not train"
@@ -211,16 +230,21 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         None, description="epochs after which frozen layers train too; default never"
     )
 
-    dtype: Literal["float32", "float64"] = Field("float32", description="the type of the weights")
+    dtype: Literal["float32", "float64"] = Field(
+        "float32", description="the type of the weights"
+    )
     precision: Literal["auto", "float32", "tf32", "bf16", "fp16"] = Field(
         "auto",
         description="the precision of the computations, where the device has it; weights stay in "
         "dtype",
     )
     compile: bool = Field(
-        False, description="whether to compile the forward pass of training with torch.compile"
+        False,
+        description="whether to compile the forward pass of training with torch.compile",
     )
-    epochs: AtLeastOne = Field(10, description="epochs that the learning rate's schedule covers")
+    epochs: AtLeastOne = Field(
+        10, description="epochs that the learning rate's schedule covers"
+    )
     seed: int = Field(
         0,
         ge=0,
@@ -247,7 +271,9 @@ def resolve_model_settings(settings: ClassifierSettings) -> dict[str, Any]:
     """The chosen model's own hyperparameters: as set, else the model's default."""
     defaults = find_model_info(settings.model).defaults
     values = {name: getattr(settings, name) for name in defaults}
-    return defaults | {name: value for name, value in values.items() if value is not None}
+    return defaults | {
+        name: value for name, value in values.items() if value is not None
+    }
 
 
 def build_trial_settings(
@@ -267,7 +293,8 @@ def validate_settings(
     values: Mapping[str, Any], what: str, *, split: int = 1
 ) -> ClassifierSettings:
     """The settings `values` of a trial. Raises SpecError, of `what`, if they cannot work."""
-    if faults := check_settings(values, split=split, files=False):  # a later epoch needs no files
+    if faults := check_settings(values, split=split, files=False):
+        # A later epoch needs no files
         raise SpecError(faults, what)
     return ClassifierSettings.model_validate(values)
 
@@ -294,7 +321,9 @@ def check_settings(
     if settings is None:
         # The sound values are checked as well, so that all faults are reported at once
         known = ClassifierSettings.model_fields.keys() - faulty
-        settings, _ = parse(ClassifierSettings, {k: values[k] for k in values if k in known})
+        settings, _ = parse(
+            ClassifierSettings, {k: values[k] for k in values if k in known}
+        )
     if settings is None:
         return faults
     settings = settings.select_fold(0) if settings.fold_epochs else settings
@@ -306,7 +335,9 @@ def check_settings(
     if "model" not in faulty:
         faults += _find_model_faults(settings, model, split)
         if files:
-            faults += model.faults(resolve_model_settings(settings).get("model_args", {}))
+            faults += model.faults(
+                resolve_model_settings(settings).get("model_args", {})
+            )
     if "dataset" in faulty or not (files or catalog.is_at_hand(settings.dataset)):
         return faults
     try:
@@ -319,7 +350,9 @@ def check_settings(
         if not ("model" in faulty or model.can_take(*shape)):
             has = f"{data.channels}x{data.image_size}x{data.image_size}"
             rule = f"takes {model.images} and dataset {settings.dataset!r} has {has}"
-            fitting = sorted(name for name, other in MODELS.items() if other.can_take(*shape))
+            fitting = sorted(
+                name for name, other in MODELS.items() if other.can_take(*shape)
+            )
             faults.append(Fault("model", rule, settings.model, tuple(fitting)))
     return faults
 
@@ -345,7 +378,8 @@ def _find_combination_faults(
     is_head = settings.train_layers == "head"
     fp16 = ("precision",) if settings.precision == "fp16" else ()
     in_stages = ("freeze", "compile", *fp16, "train_layers", "fit_head", "folds")
-    excluded: dict[str, tuple[object, tuple[str, ...]]] = {  # by what excludes them, if it is set
+    # By what excludes them, if it is set
+    excluded: dict[str, tuple[object, tuple[str, ...]]] = {
         "folds": (settings.folds, ("train_on",)),
         "crop_padding": (settings.crop_padding, ("crop_scale",)),
         "train_layers 'head'": (is_head, ("freeze",)),
@@ -375,18 +409,27 @@ def _find_combination_faults(
     ]
     for key, (owner, user) in used_by.items():
         if owner not in faulty and (value := getattr(settings, owner)) != user:
-            rules.append((key, f"is used by {owner} {user!r} alone, and {owner} is {value!r}"))
+            rules.append(
+                (key, f"is used by {owner} {user!r} alone, and {owner} is {value!r}")
+            )
     if settings.dtype == "float64" and settings.precision != "float32":
-        rules.append(("precision", "applies to dtype 'float32', and dtype is 'float64'"))
+        rules.append(
+            ("precision", "applies to dtype 'float32', and dtype is 'float64'")
+        )
     if not settings.begins_with_weights:
         rule = "needs `pretrained` or `start_from`: features come from trained weights"
         rules += [("train_layers", rule), ("fit_head", rule)]
     if settings.optimizer == "lbfgs":
         if not (is_head or "train_layers" in faulty):
-            rules.append(("optimizer", "'lbfgs' fits a head alone: needs train_layers 'head'"))
+            rules.append(
+                ("optimizer", "'lbfgs' fits a head alone: needs train_layers 'head'")
+            )
         if settings.crop_scale == 1 and "crop_scale" not in faulty:
             rules.append(("crops_per_image", "needs `crop_scale` below 1"))
-    latest = {"warmup_epochs": settings.warmup_epochs, "lr_steps": max(settings.lr_steps or (0,))}
+    latest = {
+        "warmup_epochs": settings.warmup_epochs,
+        "lr_steps": max(settings.lr_steps or (0,)),
+    }
     if "epochs" not in faulty:
         below = f"must be below `epochs`, {epochs}"
         rules += [(key, below) for key, value in latest.items() if value >= epochs]
@@ -414,19 +457,25 @@ def _find_model_faults(
     name = settings.model
     own = info.defaults
     most = info.layers
-    uses = f"which uses {', '.join(sorted(own))}" if own else "which has none of its own"
+    uses = (
+        f"which uses {', '.join(sorted(own))}" if own else "which has none of its own"
+    )
     for key in sorted(_ModelSettings.model_fields.keys() - own.keys()):
         if (value := getattr(settings, key)) is not None:
             yield Fault(key, f"is not used by model {name!r}, {uses}", value)
     if settings.pretrained and not info.has_pretrained:
-        yield Fault("pretrained", f"is not used by model {name!r}: set start_from", True)
+        yield Fault(
+            "pretrained", f"is not used by model {name!r}: set start_from", True
+        )
     if settings.layer_decay < 1 and info.parts:
         rule = f"needs layers that follow each other, and {name} has networks side by side: set 1"
         yield Fault("layer_decay", rule, settings.layer_decay)
     if most < split:
         rule = f"can be split into at most {most} stages, not the {split} of `resources.split`"
         fitting = tuple(sorted(n for n, info in MODELS.items() if info.layers >= split))
-        yield Fault("model", rule if most > 1 else "cannot be split into stages", name, fitting)
+        yield Fault(
+            "model", rule if most > 1 else "cannot be split into stages", name, fitting
+        )
     elif split > 1 and resolve_model_settings(settings).get("norm") == "batch":
         rule = "must be 'group' where resources.split is above 1: no stage sees a whole batch"
         yield Fault("norm", rule, "batch")
@@ -438,12 +487,16 @@ def build_own_data_fault(name: object) -> Fault:
     return Fault("dataset", rule, name, tuple(sorted(catalog.DATASETS)))
 
 
-def _find_dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator[Fault]:
+def _find_dataset_faults(
+    settings: ClassifierSettings, info: DatasetInfo
+) -> Iterator[Fault]:
     name = settings.dataset
     if settings.data_dir is not None and not info.files:
         yield Fault("data_dir", f"is not used by dataset {name!r}", settings.data_dir)
     if settings.image_size not in (None, info.image_size):
-        rule = f"is not used by dataset {name!r}, whose images have {info.image_size} px"
+        rule = (
+            f"is not used by dataset {name!r}, whose images have {info.image_size} px"
+        )
         yield Fault("image_size", rule, settings.image_size)
     for key in ("image_bits", "skip_unreadable"):
         if getattr(settings, key) and catalog.is_shipped(name):
@@ -461,7 +514,9 @@ def _find_dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Ite
     for key, (most, what) in limits.items():
         value = getattr(settings, key) or 0
         if value > most:
-            yield Fault(key, f"must be at most {what} of dataset {name!r}, {most}", value)
+            yield Fault(
+                key, f"must be at most {what} of dataset {name!r}, {most}", value
+            )
     if isinstance(stats := settings.pixel_stats, GivenStats):
         values = len(stats.mean)
         if info.channels not in (1, values):

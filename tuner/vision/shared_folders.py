@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def ensure_folder(path: Path, make: Callable[[Path], object], *, what: str | None = None) -> None:
+def ensure_folder(
+    path: Path, make: Callable[[Path], object], *, what: str | None = None
+) -> None:
     """Let `make` fill a new folder that becomes `path`, unless that is there already.
 
     One of all processes that share its parent makes it, and the others wait. It appears only when
@@ -34,7 +36,8 @@ def ensure_folder(path: Path, make: Callable[[Path], object], *, what: str | Non
             return
         with create_partial_folder(path.parent) as partial:
             make(partial)
-            partial.chmod(0o755)  # mkdtemp's 0700 would shut out the others of a shared folder
+            # mkdtemp's 0700 would shut out the others of a shared folder
+            partial.chmod(0o755)
             partial.rename(path)
 
 

@@ -43,7 +43,8 @@ def share_norms(model: nn.Module) -> nn.Module:
     for _, module in named:
         if _is_plain_norm(module) and module not in shared:
             shared[module] = nn.SyncBatchNorm.convert_sync_batchnorm(module)
-            shared[module].__class__ = SharedBatchNorm  # torch's conversion cannot make a subclass
+            # torch's conversion cannot make a subclass
+            shared[module].__class__ = SharedBatchNorm
     for name, module in named:
         if name and module in shared:
             model.set_submodule(name, shared[module])

@@ -30,12 +30,15 @@ from tuner.wording import format_amount, summarize_names
 
 BACKBONE = "backbone_sha256"  # the key in the state of a head that trained alone
 
-_COUNT = "num_batches_tracked"  # of BatchNorm; older files lack it, and it has no effect
+# Of BatchNorm; older files lack it, and it has no effect
+_COUNT = "num_batches_tracked"
 _DIGITS = 8  # of a SHA-256 that a message shows
 _MOST_UNUSED = 0.1  # of the tensors in a file; auxiliary heads are fewer
 
 
-def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> str | None:
+def begin(
+    model: nn.Module, settings: ClassifierSettings, info: ModelInfo
+) -> str | None:
     """Give `model` the initial weights that `settings` name.
 
     Returns a message about them, or None. Raises CheckpointError if the weights cannot be read, and
@@ -45,7 +48,9 @@ def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> st
     if source is None:
         return None
     recorded = find_recorded_digest(settings)
-    if recorded is not None and recorded != (digest := compute_backbone_digest(settings, info)):
+    if recorded is not None and recorded != (
+        digest := compute_backbone_digest(settings, info)
+    ):
         raise CheckpointError(
             f"{source} is not what the search began with: its SHA-256 is {digest[:_DIGITS]}..., "
             f"recorded is {recorded[:_DIGITS]}..."
@@ -57,7 +62,9 @@ def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> st
         own = remove_prefix(load_weights(file), network, source=str(file))
         if settings.pretrained:
             own = convert_channels(own, network)
-        weights |= {f"{part}.{name}" if part else name: tensor for name, tensor in own.items()}
+        weights |= {
+            f"{part}.{name}" if part else name: tensor for name, tensor in own.items()
+        }
     new, unused = load_initial_weights(model, weights, source=source)
     message = f"started from {source}; new: {', '.join(new) or 'nothing'}"
     return f"{message}; unused: {summarize_names(unused)}" if unused else message
@@ -81,7 +88,9 @@ def find_start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fau
     except SpecError as error:
         return list(error.faults)
     except CheckpointError as error:
-        faults = [Fault("pretrained" if settings.pretrained else "start_from", str(error))]
+        faults = [
+            Fault("pretrained" if settings.pretrained else "start_from", str(error))
+        ]
     if settings.train_layers == "head" or settings.fit_head:
         try:
             check_head(model, plan)
@@ -115,7 +124,9 @@ def load_initial_weights(
     elif len(unused) > _MOST_UNUSED * len(weights):
         rule = f"is of another network, as the model does not use {summarize_names(unused)}"
     if rule:
-        raise build_settings_error(Fault("start_from", f"{rule}; {_describe(weights)}", source))
+        raise build_settings_error(
+            Fault("start_from", f"{rule}; {_describe(weights)}", source)
+        )
     model.load_state_dict(fitting, strict=False)
     return new, unused
 
@@ -135,7 +146,10 @@ def _find_misfits(model: nn.Module, weights: Mapping[str, Tensor]) -> list[str]:
 def _describe(weights: Mapping[str, Tensor]) -> str:
     """What a file of weights holds, and the setting `model` for it."""
     names = list(weights)
-    ends = [f"{name} ({'x'.join(map(str, weights[name].shape))})" for name in (names[0], names[-1])]
+    ends = [
+        f"{name} ({'x'.join(map(str, weights[name].shape))})"
+        for name in (names[0], names[-1])
+    ]
     networks = []
     for name in (*MODELS, *(f"torchvision:{network}" for network in NETWORKS)):
         info = find_model_info(name)
@@ -145,8 +159,13 @@ def _describe(weights: Mapping[str, Tensor]) -> str:
             network = plan.initialize_model()
         if not _find_misfits(network, weights):
             networks.append(f"set training.model={name}")
-    advice = " or ".join(networks) or "set training.model to its network, as in my_module:MyNet"
-    return f"it holds {format_amount(len(names), 'tensor')}, {' to '.join(ends)}: {advice}"
+    advice = (
+        " or ".join(networks)
+        or "set training.model to its network, as in my_module:MyNet"
+    )
+    return (
+        f"it holds {format_amount(len(names), 'tensor')}, {' to '.join(ends)}: {advice}"
+    )
 
 
 def remove_prefix(
@@ -165,7 +184,9 @@ def remove_prefix(
         prefixes = {prefix for prefix, inner in split.values() if inner in known}
         if not prefixes:
             continue
-        named = {name: inner for name, (prefix, inner) in split.items() if prefix in prefixes}
+        named = {
+            name: inner for name, (prefix, inner) in split.items() if prefix in prefixes
+        }
         if len({*named.values()}) < len(named):
             rule = f"holds several sets of weights: {', '.join(sorted(prefixes))}; save one alone"
             raise build_settings_error(Fault("start_from", rule, source))
@@ -179,7 +200,9 @@ def _split(name: str, parts: int) -> tuple[str, str]:
     return ".".join(names[:parts]), ".".join(names[parts:])
 
 
-def convert_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+def convert_channels(
+    weights: Mapping[str, Tensor], model: nn.Module
+) -> dict[str, Tensor]:
     """Weights of a network for colour images, with the first convolution for `model`'s channels.
 
     For grey images they are summed over the colours, as for three equal colours. For other channels
@@ -206,10 +229,15 @@ def add_backbone(
     """`state` with all weights, if it is of a head that trained alone. Raises CheckpointError."""
     if BACKBONE not in state:
         return state
-    recorded = {**settings.weights_sha256, choose_weights_key(settings): state[BACKBONE]}
+    recorded = {
+        **settings.weights_sha256,
+        choose_weights_key(settings): state[BACKBONE],
+    }
     settings = settings.model_copy(update={"weights_sha256": recorded})
     if compute_backbone_digest(settings, plan.info) != state[BACKBONE]:
         source = describe_source(settings, plan.info)
-        raise CheckpointError(f"{source} are not the weights that this head was trained on")
+        raise CheckpointError(
+            f"{source} are not the weights that this head was trained on"
+        )
     model = build_initial_network(settings, plan)
     return {**state, "model": {**model.state_dict(), **state["model"]}}

@@ -36,7 +36,9 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
         inner = state.get(key)
         if isinstance(inner, Mapping):
             state = inner
-    weights = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+    weights = {
+        name: value for name, value in state.items() if isinstance(value, Tensor)
+    }
     if not weights:
         raise CheckpointError(f"start_from {path} holds no tensors by name")
     return weights
@@ -57,7 +59,9 @@ def find_weight_files(settings: ClassifierSettings, info: ModelInfo) -> list[Pat
         files := find_pretrained_files(info, find_recorded_digest(settings))
     ):
         return files
-    return [] if settings.start_from is None else [Path(settings.start_from).expanduser()]
+    return (
+        [] if settings.start_from is None else [Path(settings.start_from).expanduser()]
+    )
 
 
 def find_recorded_digest(settings: ClassifierSettings) -> str | None:
@@ -94,7 +98,9 @@ def compute_backbone_digest(settings: ClassifierSettings, info: ModelInfo) -> st
 
 def _compute_digest(path: Path) -> str:
     path = (path / EXPORTED if path.is_dir() else path).resolve()  # caches hold links
-    with translate_error(CheckpointError, f"start_from {path} cannot be read", of=OSError):
+    with translate_error(
+        CheckpointError, f"start_from {path} cannot be read", of=OSError
+    ):
         stat = path.stat()
     return _hash_file(path, stat.st_mtime_ns, stat.st_size)
 

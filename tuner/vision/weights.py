@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SOURCE = "https://download.pytorch.org/models"
-_SLACK = 1 << 20  # bytes of a download beyond its published size, whose last digits are rounded
+# Bytes of a download beyond its published size, whose last digits are rounded
+_SLACK = 1 << 20
 EXPORTED = "model.safetensors"
 CONFIG = "config.json"  # of an export
 TERMS = "trained on ImageNet, whose terms may apply"
@@ -145,7 +146,9 @@ WEIGHTS = (
     Weights("resnet34", "b627a593", 83.275, 21_797_672),
     Weights("resnet50", "11ad3fa6", 97.790, 25_557_032, _NEWER),
     Weights("resnet50-v1", "0676ba61", 97.781, 25_557_032),
-    Weights("convnext_tiny", "983f1562", 109.119, 28_589_128, Preprocessing(resize=236)),
+    Weights(
+        "convnext_tiny", "983f1562", 109.119, 28_589_128, Preprocessing(resize=236)
+    ),
     _build_packaged(0, "57934424", 17.954, 4_652_008, crop=224),
     _build_packaged(1, "77cc7160", 20.930, 5_416_680, crop=240),
     _build_packaged(2, "9656183e", 23.524, 6_092_072, crop=260),
@@ -167,7 +170,9 @@ def choose_weights(model: str, sha256: str | None = None) -> Weights | None:
     """
     fitting = [weights for weights in WEIGHTS if weights.model == model]
     if sha256 is not None:
-        fitting = [weights for weights in fitting if sha256.startswith(weights.sha256)] or fitting
+        fitting = [
+            weights for weights in fitting if sha256.startswith(weights.sha256)
+        ] or fitting
     here = [weights for weights in fitting if weights.is_here]
     return next(iter([*here, *fitting]), None)
 
@@ -207,7 +212,9 @@ class NeededWeights:
         return are_here, not are_here
 
     def download(self) -> None:
-        raise DataError(f"the weights {self.title} are on no node, and no search downloads weights")
+        raise DataError(
+            f"the weights {self.title} are on no node, and no search downloads weights"
+        )
 
     def load(self) -> list[NDArray[np.uint8]]:
         return [map_file(path) for path in self._paths]
@@ -215,7 +222,9 @@ class NeededWeights:
     def receive(self, contents: list[NDArray[np.uint8]]) -> None:
         for path, content in zip(self._paths, contents, strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, partial(Path.write_bytes, data=content.data), lasting=True)
+            replace_file(
+                path, partial(Path.write_bytes, data=content.data), lasting=True
+            )
 
 
 def find_timm_files() -> dict[str, Path]:
@@ -225,8 +234,14 @@ def find_timm_files() -> dict[str, Path]:
     from huggingface_hub import constants
 
     files = Path(constants.HF_HUB_CACHE).glob("models--timm--*/snapshots/*/*")
-    weights = [file for file in files if file.name in ("model.safetensors", "pytorch_model.bin")]
-    return {file.parts[-4].removeprefix("models--timm--"): file for file in sorted(weights)}
+    weights = [
+        file
+        for file in files
+        if file.name in ("model.safetensors", "pytorch_model.bin")
+    ]
+    return {
+        file.parts[-4].removeprefix("models--timm--"): file for file in sorted(weights)
+    }
 
 
 def read_export_config(source: str | None) -> dict[str, Any] | None:
@@ -267,10 +282,14 @@ def fetch(weights: Weights, *, source: str = SOURCE) -> Path:
     with translate_error(CheckpointError, message, of=(OSError, ValueError)):
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_name(f".{path.name}.lock")):
-            if not path.is_file() or not compute_sha256(path.resolve()).startswith(weights.sha256):
+            if not path.is_file() or not compute_sha256(path.resolve()).startswith(
+                weights.sha256
+            ):
                 for partial in path.parent.glob(f".{path.name}.*.partial"):
                     partial.unlink()  # of a download that was killed
-                replace_file(path, lambda new: _download(url, new, weights), lasting=True)
+                replace_file(
+                    path, lambda new: _download(url, new, weights), lasting=True
+                )
     return path
 
 

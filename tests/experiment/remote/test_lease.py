@@ -9,7 +9,12 @@ import pytest
 
 from tuner.errors import UsageError
 from tuner.experiment.remote import lease
-from tuner.experiment.remote.lease import LeaseLostError, acquire_lease, find_holder, is_held
+from tuner.experiment.remote.lease import (
+    LeaseLostError,
+    acquire_lease,
+    find_holder,
+    is_held,
+)
 from tuner.experiment.remote.objects import Objects
 
 
@@ -102,7 +107,9 @@ def test_acquire_after_a_lost_answer_succeeds(store):
     assert acquired(Twice(store.url)).generation == 1
 
 
-@pytest.mark.parametrize("damage", [b"", b"x", b"[]", b"{}", b'{"owner": 1, "at": "x"}', b"\xff"])
+@pytest.mark.parametrize(
+    "damage", [b"", b"x", b"[]", b"{}", b'{"owner": 1, "at": "x"}', b"\xff"]
+)
 def test_newest_counts_a_damaged_lock(store, damage):
     acquired(store).release()
     store.write("lock/000001.json", damage)

@@ -15,7 +15,11 @@ from tuner.experiment.remote.objects import Objects
 from tuner.experiment.remote.segments import Uploader
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results, load_results
-from tuner.experiment.storage import find_experiment, find_experiment_folders, find_free_name
+from tuner.experiment.storage import (
+    find_experiment,
+    find_experiment_folders,
+    find_free_name,
+)
 from tuner.places import ROOT, find_local_folder, find_url
 from tuner.threads import run_in_thread
 
@@ -65,7 +69,9 @@ def experiment(url, elsewhere):
 
 def test_find_experiment_accepts_name_or_url(experiment, url):
     assert not experiment.exists()
-    assert find_experiment("digits", url) == find_experiment(f"{url}/digits") == experiment
+    assert (
+        find_experiment("digits", url) == find_experiment(f"{url}/digits") == experiment
+    )
     results = load_results("digits", url)
     assert results.status == "completed"
     assert results.get_best_trial().trial_id == "00000"
@@ -83,7 +89,10 @@ def test_results_refresh_from_the_store(experiment, elsewhere, url):
         )
     upload(other)
     elsewhere()
-    assert Results(find_local_folder(url) / "digits").history.resumed == before.history.resumed + 1
+    assert (
+        Results(find_local_folder(url) / "digits").history.resumed
+        == before.history.resumed + 1
+    )
 
 
 def test_refresh_keeps_a_journal_ahead_and_replaces_a_diverged_one(experiment):
@@ -104,7 +113,9 @@ def test_refresh_keeps_a_journal_ahead_and_replaces_a_diverged_one(experiment):
 def test_checkpoint_is_fetched_on_demand(experiment):
     trial = Results(experiment).trials["00000"]
     assert not (experiment / "trials").exists()
-    checkpoint = ExperimentFolder(experiment).fetch_checkpoint(trial.checkpoints[-1], "00000")
+    checkpoint = ExperimentFolder(experiment).fetch_checkpoint(
+        trial.checkpoints[-1], "00000"
+    )
     assert checkpoint.path.exists()
     assert load_results(experiment).best_checkpoint().path.exists()
 
@@ -127,7 +138,8 @@ def test_create_of_equal_experiments_lets_one_succeed(url, tmp_path, monkeypatch
     ExperimentFolder(find_local_folder(url) / "new").create({"by": 1})
     monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "another machine"))
     folder = ExperimentFolder(find_local_folder(url) / "new")
-    monkeypatch.setattr(ExperimentFolder, "is_taken", False)  # as both looked at the same time
+    # As both looked at the same time
+    monkeypatch.setattr(ExperimentFolder, "is_taken", False)
     with pytest.raises(NameTakenError):
         folder.create({"by": 1})
 
@@ -153,7 +165,11 @@ class Hostile(MemoryFileSystem):
 
     def find(self, path, **options):
         files = super().find(path, **options)
-        return files | {f"{path}/../../out": {"size": 1}} if options.get("detail") else files
+        return (
+            files | {f"{path}/../../out": {"size": 1}}
+            if options.get("detail")
+            else files
+        )
 
     def info(self, path, **options):
         if "nowhere" in path:
@@ -230,5 +246,10 @@ def test_mark_changes_with_the_store(stored, url):
     assert stored.compute_fingerprint() == first
     Labels(("good",)).write(stored)
     labelled = stored.compute_fingerprint()
-    Objects(f"{url}/digits").write("journal/000001-000000000000-000000000001.jsonl", b"x")
-    assert len({repr(mark) for mark in (first, labelled, stored.compute_fingerprint())}) == 3
+    Objects(f"{url}/digits").write(
+        "journal/000001-000000000000-000000000001.jsonl", b"x"
+    )
+    assert (
+        len({repr(mark) for mark in (first, labelled, stored.compute_fingerprint())})
+        == 3
+    )

@@ -18,7 +18,9 @@ def store(request, tmp_path):
     if request.param == "folder":
         return open_objects(tmp_path / "store")
     is_s3 = request.param == "s3"
-    return open_objects(request.getfixturevalue("s3") if is_s3 else f"memory://{uuid4().hex}")
+    return open_objects(
+        request.getfixturevalue("s3") if is_s3 else f"memory://{uuid4().hex}"
+    )
 
 
 class Careless(MemoryFileSystem):
@@ -96,7 +98,9 @@ def test_create_at_once_has_one_winner(store):
     store.write("there", b"")
     won = []
     threads = [
-        threading.Thread(target=lambda n=n: won.append((store.create("x", b"%d" % n), n)))
+        threading.Thread(
+            target=lambda n=n: won.append((store.create("x", b"%d" % n), n))
+        )
         for n in range(8)
     ]
     for thread in threads:
@@ -165,7 +169,11 @@ def test_patiently_retries_with_growing_pauses():
     assert retry(ask, sleep=pauses.append) == "done"
     assert pauses == [0.5, 1.0, 2.0]
     with pytest.raises(OSError, match="1"):
-        retry(Failing(OSError(0, "0"), OSError(0, "1")), patience_s=0.9, sleep=pauses.append)
+        retry(
+            Failing(OSError(0, "0"), OSError(0, "1")),
+            patience_s=0.9,
+            sleep=pauses.append,
+        )
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError(0, "x"), PermissionError(0, "x")])

@@ -147,7 +147,9 @@ def test_fetch_returns_a_prefix_of_the_newest_journal(data):
         drivers = []  # (uploader, path)
         seen = b""
         for step in range(data.draw(st.integers(1, 25))):
-            act = data.draw(st.sampled_from(["write", "upload", "upload", "follow", "look"]))
+            act = data.draw(
+                st.sampled_from(["write", "upload", "upload", "follow", "look"])
+            )
             if act == "follow" or not drivers:
                 start = fetch(store).data
                 path = Path(folder, str(len(drivers)))

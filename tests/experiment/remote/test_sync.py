@@ -48,7 +48,9 @@ class Flaky(Objects):
 def folder():
     """The copy of a new experiment in a store."""
     made = make_folder(find_local_folder(f"memory://{uuid4().hex}/runs") / "digits")
-    ExperimentFolder(made).mirror.objects.upload(made / "experiment.json", "experiment.json")
+    ExperimentFolder(made).mirror.objects.upload(
+        made / "experiment.json", "experiment.json"
+    )
     return made
 
 
@@ -106,9 +108,20 @@ def test_running_uploads_all_files_of_trials(snapshot, folder, store, tmp_path):
     files = trial / "files"
     with driving(folder, store) as (_, journal):
         begin(journal)
-        for name in ("log.txt", "checkpoints/epoch=1.ckpt", ".hidden/.x", "a.partial", JOURNAL):
+        for name in (
+            "log.txt",
+            "checkpoints/epoch=1.ckpt",
+            ".hidden/.x",
+            "a.partial",
+            JOURNAL,
+        ):
             write_name(files / name)
-        for name in ("log.txt", "log.rank1.txt", "tensorboard.partial", "checkpoints/1/state.pt"):
+        for name in (
+            "log.txt",
+            "log.rank1.txt",
+            "tensorboard.partial",
+            "checkpoints/1/state.pt",
+        ):
             write_name(trial / name)
         (files / "last.ckpt").symlink_to("checkpoints/epoch=1.ckpt")
         write_name(tmp_path / "outside/x")
@@ -133,7 +146,11 @@ def test_remove_waits_for_the_uploaded_journal(folder, store):
         until(lambda: store.refused > refused + 1)
         assert len(store.list_names("trials")) == 2
         store.is_out_of_order = False
-        until(lambda: store.list_names("trials") == ["trials/00000/checkpoints/2/state.pt"])
+        until(
+            lambda: (
+                store.list_names("trials") == ["trials/00000/checkpoints/2/state.pt"]
+            )
+        )
         assert fetch(store).data
 
 
@@ -185,7 +202,8 @@ def test_await_journal_after_a_lost_lease_is_refused(folder, store, monkeypatch)
         sync.await_journal()
         store.create("lock/000002.json", b'{"at": 0}')
         begin(journal)
-        later = time.monotonic() + lease.PATIENCE_S  # as after a machine that has stood still
+        # As after a machine that has stood still
+        later = time.monotonic() + lease.PATIENCE_S
         monkeypatch.setattr(lease.time, "monotonic", lambda: later)
         with pytest.raises(LeaseLostError):
             sync.await_journal()
@@ -237,7 +255,9 @@ def test_next_driver_continues_the_journal(folder, store):
             begin(journal)
         assert find_holder(store).generation == number
         assert fetch(store).data.count(b"\n") == number
-    assert all(name.startswith("journal/000002-") for name in store.list_names("journal"))
+    assert all(
+        name.startswith("journal/000002-") for name in store.list_names("journal")
+    )
 
 
 def test_resume_uploads_what_a_kill_left(folder, store):

@@ -27,7 +27,9 @@ def test_accuracy_of_the_best_of_many_trials_counts_the_choice():
 
 
 def best_and_default(best, default, *, images=360, among=24):
-    known = build_accuracy("val_accuracy", {"val_accuracy": default}, {"images": images})
+    known = build_accuracy(
+        "val_accuracy", {"val_accuracy": default}, {"images": images}
+    )
     return Accuracy("val_accuracy", best, images, None, among, known)
 
 
@@ -45,12 +47,15 @@ def test_best_of_equal_configs_is_better_than_the_default_in_few_searches():
     right = rng.binomial(360, 0.9, (1000, 24)) / 360
     best = [best_and_default(row.max(), row[0]) for row in right]
     assert np.mean([accuracy.gain[0] > 0 for accuracy in best]) <= 0.05
-    better = [best_and_default(rng.binomial(360, 0.98) / 360, row[0]) for row in right[:200]]
+    better = [
+        best_and_default(rng.binomial(360, 0.98) / 360, row[0]) for row in right[:200]
+    ]
     assert np.mean([accuracy.gain[0] > 0 for accuracy in better]) > 0.8
 
 
 @pytest.mark.parametrize(
-    "images", [None, [], {}, {"baseline": 0.5}, {"images": 0}, {"images": "9"}, {"images": 9.0}]
+    "images",
+    [None, [], {}, {"baseline": 0.5}, {"images": 0}, {"images": "9"}, {"images": 9.0}],
 )
 def test_accuracy_of_unknown_images_is_none(images):
     assert build_accuracy("val_accuracy", {"val_accuracy": 0.5}, images) is None
@@ -59,7 +64,13 @@ def test_accuracy_of_unknown_images_is_none(images):
 def test_with_interval_without_a_baseline():
     measured = {"test_accuracy": 0.4, "images": 50}
     shown = describe_test(measured)
-    assert shown["test_accuracy_interval"] == pytest.approx([0.27605, 0.53820], abs=1e-4)
-    assert (shown["images"], shown["baseline"], shown["beats_baseline"]) == (50, None, None)
+    assert shown["test_accuracy_interval"] == pytest.approx(
+        [0.27605, 0.53820], abs=1e-4
+    )
+    assert (shown["images"], shown["baseline"], shown["beats_baseline"]) == (
+        50,
+        None,
+        None,
+    )
     accuracy = build_test_accuracy(measured)
     assert (accuracy.note, accuracy.warning) == ("", "")

@@ -40,9 +40,13 @@ def test_comparison_ranks_strategies_at_equal_epochs_and_seeds(six):
     assert first.compute_mean_best(1).mean == pytest.approx(0.4)
     less = comparison.compute_difference(random)
     assert (less.n, less.mean, less.is_settled) == (3, pytest.approx(-0.101), True)
-    shown = json.loads(json.dumps(comparison.as_dict(), allow_nan=False))["strategies"][1]
+    shown = json.loads(json.dumps(comparison.as_dict(), allow_nan=False))["strategies"][
+        1
+    ]
     assert shown["difference"]["told_apart"] is True
-    assert shown["experiments"][0]["steps"] == {"epochs": [[1, 0.5], [2, 0.6], [3, 0.9]]}
+    assert shown["experiments"][0]["steps"] == {
+        "epochs": [[1, 0.5], [2, 0.6], [3, 0.9]]
+    }
     unpaired = Comparison([six[0], six[3]])  # random of seed 0, hyperopt of seed 1
     assert unpaired.compute_difference(unpaired.sides[1]) is None
 

@@ -26,7 +26,11 @@ def search(tmp_path):
 def test_confirmation_chooses_the_best_mean(snapshot, search):
     retrained(search, [[0.88, 0.90, 0.86], [0.91, 0.94, 0.92], [0.80, 0.81, 0.82]])
     confirmation = find_confirmation(search)
-    assert [leader.trial_id for leader in confirmation.leaders] == ["00002", "00001", "00000"]
+    assert [leader.trial_id for leader in confirmation.leaders] == [
+        "00002",
+        "00001",
+        "00000",
+    ]
     assert confirmation.chosen.mean.mean == pytest.approx(0.92333, abs=1e-4)
     assert confirmation.chosen.optimism == pytest.approx(0.93 - 0.92333, abs=1e-4)
     handed = confirmation.trial
@@ -82,7 +86,9 @@ def test_confirmation_of_ignores_foreign_links(search, tmp_path):
 
 def test_best_json_lists_confirmed_leaders_first(search):
     retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    shown = [(entry["trial_id"], entry["shown"]) for entry in describe_best(search, top=4)]
+    shown = [
+        (entry["trial_id"], entry["shown"]) for entry in describe_best(search, top=4)
+    ]
     assert shown[:2] == [("00002", "confirmed"), ("00001", "confirmed")]
     assert shown[2:] == [("00000", "searched"), ("00003", "searched")]
     assert len(describe_best(search, top=1)) == 1
@@ -104,7 +110,14 @@ def test_show_json_has_confirmed_and_searched_best(search):
     shown = show_json(search)
     confirmed = shown.pop("confirmed")
     assert shown == search.show()
-    assert (confirmed.pop("mean"), confirmed.pop("standard_error")) == pytest.approx((0.925, 0.015))
-    leader = {"trial_id": "00002", "experiment": results.name, "seeds": 2, "searched": 0.93}
+    assert (confirmed.pop("mean"), confirmed.pop("standard_error")) == pytest.approx(
+        (0.925, 0.015)
+    )
+    leader = {
+        "trial_id": "00002",
+        "experiment": results.name,
+        "seeds": 2,
+        "searched": 0.93,
+    }
     assert confirmed == leader
     assert show_json(results)["confirmed"]["trial_id"] == "00003"

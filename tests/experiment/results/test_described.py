@@ -41,7 +41,13 @@ def test_labels_refuse_invalid_tags_and_notes(snapshot):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "null", '{"tags": 1, "note": ""}', '{"tags": ["\\u001b[31m", 3], "note": ""}'],
+    [
+        "",
+        "[]",
+        "null",
+        '{"tags": 1, "note": ""}',
+        '{"tags": ["\\u001b[31m", 3], "note": ""}',
+    ],
 )
 def test_labels_of_a_damaged_file_are_empty(files, text):
     (files.path / LABELS).write_text(text)

@@ -30,7 +30,10 @@ def test_listed_total_follows_from_the_spec(tmp_path):
         "control": {"num_samples": 7},
         "endless": {"num_samples": None, "time_budget_s": 60},
         "grid": {"num_samples": None, "search": grid},
-        "other": {"num_samples": None, "search": grid | {"points": "of another version"}},
+        "other": {
+            "num_samples": None,
+            "search": grid | {"points": "of another version"},
+        },
     }
     for name, spec in specs.items():
         Writer(make_folder(tmp_path / name, **spec)).end()
@@ -50,7 +53,9 @@ def test_listed_with_a_summary_reads_only_the_last_line(snapshot, tmp_path, conf
     summary = Results(folder).history.summarize(4)
     writer.add("experiment_ended", status="completed", reason="finish", **summary)
     writer.kill()
-    entry = summarize_experiment(folder, read=lambda folder: pytest.fail("it reads the journal"))
+    entry = summarize_experiment(
+        folder, read=lambda folder: pytest.fail("it reads the journal")
+    )
     results = Results(folder)
     snapshot.compare_value(entry)
     assert entry.searched_s == pytest.approx(results.history.duration_s)

@@ -50,7 +50,9 @@ def test_narrowed_branch_uses_its_configs():
     sgd = [{"opt": {"kind": "sgd", "m": m}} for m in (0.4, 0.6)]
     assert text(space, sgd) == {"opt": f"choice([{momentum % '0.3, 0.6'}])"}
     both = [*sgd, {"opt": {"kind": "adam", "e": 2}}]
-    assert text(space, both) == {"opt": f"choice([{momentum % '0.3, 0.6'}, {adam % [2]}])"}
+    assert text(space, both) == {
+        "opt": f"choice([{momentum % '0.3, 0.6'}, {adam % [2]}])"
+    }
 
 
 @given(spaces, st.integers(1, 4), st.randoms(use_true_random=False))
@@ -77,15 +79,23 @@ def test_write_refined_file_resolves(snapshot, tmp_path, monkeypatch):
         search={"strategy": "random", "space": space, "forbid": ["lr > 0.35"]},
     )
     refinement = refine(search, points=4)
-    assert [trial.trial_id for trial in refinement.leading] == ["00001", "00002", "00000"]
+    assert [trial.trial_id for trial in refinement.leading] == [
+        "00001",
+        "00002",
+        "00000",
+    ]
     path = write_refined(refinement, None)
     assert path == Path("digits-refined.yaml")
     snapshot(path.read_text())
     spec, _ = resolve_spec(str(path))
-    assert (spec.name, spec.folder) == ("digits-refined", Path("results/digits-refined"))
+    assert (spec.name, spec.folder) == (
+        "digits-refined",
+        Path("results/digits-refined"),
+    )
     assert spec.trials == 3  # of the four values the largest is forbidden
     assert (spec.num_samples, spec.scheduler.max_t) == (None, 10)
-    assert spec.search.build(0).suggest("0") == {"lr": 0.2}  # the best, whatever is left out
+    # The best, whatever is left out
+    assert spec.search.build(0).suggest("0") == {"lr": 0.2}
     for refused in (None, Path("x.txt"), Path("nowhere/x.yaml")):
         with snapshot.raises(UsageError):
             write_refined(refinement, refused)

@@ -15,7 +15,9 @@ def folder(tmp_path):
     """Five trials: stopped, completed and best, failed with the top value, completed, silent."""
     folder = make_folder(tmp_path / "digits")
     writer = Writer(folder)
-    writer.trial(1, [0.5, 0.4], end="stopped", config={"lr": 0.5, "augment": {"shift": 1}})
+    writer.trial(
+        1, [0.5, 0.4], end="stopped", config={"lr": 0.5, "augment": {"shift": 1}}
+    )
     writer.trial(2, [0.6, 0.9, 0.8], config={"lr": 0.1, "norm": "group"})
     writer.trial(3, [0.99], error=("oom", "CUDA out of memory"))
     writer.trial(4, [0.7, 0.7, 0.85])
@@ -27,7 +29,8 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("scope", "best"), [("best", 2), ("all", 2), ("last", 4), ("avg", 2), ("last-5-avg", 2)]
+    ("scope", "best"),
+    [("best", 2), ("all", 2), ("last", 4), ("avg", 2), ("last-5-avg", 2)],
 )
 def test_get_best_trial_ignores_failed_trials(folder, scope, best):
     assert Results(folder).get_best_trial(scope=scope).trial_id == f"{best:05}"
@@ -44,17 +47,26 @@ def test_get_best_trial_invalid_argument_lists_choices(folder, arguments, snapsh
 
 @pytest.mark.parametrize("late", [{}, {"from_epoch": 2}])
 def test_values_that_do_not_count_come_last_and_are_marked(snapshot, tmp_path, late):
-    objective = {"metric": "val_accuracy", "mode": "max", "limits": ["ms <= 20"], **late}
+    objective = {
+        "metric": "val_accuracy",
+        "mode": "max",
+        "limits": ["ms <= 20"],
+        **late,
+    }
     writer = Writer(make_folder(tmp_path / "digits", objective=objective))
     for number, (accuracy, ms) in enumerate([(0.9, 30), (0.5, 20), (0.7, 10)]):
         report = {"val_accuracy": accuracy, "ms": ms}
         writer.trial(number, [report, report], config={"lr": number})
     writer.trial(3, [{"val_accuracy": 0.8, "ms": 9}], config={"lr": 3})
-    writer.trial(4, [{"val_accuracy": 0.99, "ms": 9}] * 2, error=("nan", "m"), config={"lr": 4})
+    writer.trial(
+        4, [{"val_accuracy": 0.99, "ms": 9}] * 2, error=("nan", "m"), config={"lr": 4}
+    )
     results = writer.results
     rows = build_trial_rows(results)
     for sort in ("val_accuracy", "lr", "config.lr"):
-        snapshot.compare_value(select_trial_rows(rows, sort=sort, where="lr >= 0", reverse=True))
+        snapshot.compare_value(
+            select_trial_rows(rows, sort=sort, where="lr >= 0", reverse=True)
+        )
     snapshot(format_trials(rows, results.objective))
     assert ", 1 beyond the limits ms <= 20" in format_summary(results)
     frame = results.dataframe().sort_values("best/val_accuracy", ascending=False)
@@ -62,7 +74,12 @@ def test_values_that_do_not_count_come_last_and_are_marked(snapshot, tmp_path, l
 
 
 def test_trial_whose_late_reports_break_the_limits_is_beyond_them(tmp_path):
-    objective = {"metric": "val_accuracy", "mode": "max", "limits": ["ms <= 20"], "from_epoch": 2}
+    objective = {
+        "metric": "val_accuracy",
+        "mode": "max",
+        "limits": ["ms <= 20"],
+        "from_epoch": 2,
+    }
     writer = Writer(make_folder(tmp_path / "digits", objective=objective))
     writer.trial(0, [{"val_accuracy": 0.5, "ms": 9}, {"val_accuracy": 0.5, "ms": 30}])
     results = writer.results
@@ -71,7 +88,11 @@ def test_trial_whose_late_reports_break_the_limits_is_beyond_them(tmp_path):
 
 
 def test_get_best_trial_without_usable_trials_has_reasons(snapshot, tmp_path):
-    objective = {"metric": "val_accuracy", "mode": "max", "limits": ["ms <= 20", "ms > 5"]}
+    objective = {
+        "metric": "val_accuracy",
+        "mode": "max",
+        "limits": ["ms <= 20", "ms > 5"],
+    }
     limited = Writer(make_folder(tmp_path / "limited", objective=objective))
     limited.trial(0, [{"val_accuracy": 0.5, "ms": 1}])
     empty = Results(ended(tmp_path / "empty"))
@@ -104,7 +125,9 @@ def test_best_checkpoint_uses_the_best_saved_epoch_and_says_so(writer, caplog):
     writer.end()
     results = writer.results
     assert results.best_checkpoint().epoch == 4
-    message = f"trial {trial_id} kept no checkpoint of its best epoch 3: epoch 4 is taken"
+    message = (
+        f"trial {trial_id} kept no checkpoint of its best epoch 3: epoch 4 is taken"
+    )
     assert caplog.messages == [message]
     assert results.describe_best()["epoch"] == 3
     assert results.describe_best()["checkpoint"] is None

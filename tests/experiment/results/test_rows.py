@@ -17,7 +17,8 @@ ROWS = [
         ("loss < 0.4", [2]),
         ("loss == None", [1]),
         ("'x' in tags and not ('y' in tags)", [0]),
-        ("config.lr > 0", [0]),  # what cannot be compared, or is not there, does not match
+        # What cannot be compared, or is not there, does not match
+        ("config.lr > 0", [0]),
         ("config.o.m == 2 or name == 'c'", [0, 2]),
         ("name >= 'b'", [1, 2]),
     ],

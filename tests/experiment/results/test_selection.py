@@ -20,7 +20,9 @@ from tuner.spec.sections import Objective
 VALUES = [0.5, 0.25, 1.0, 0.75, 0.5, 0.25, 0.125]
 NUMBERS = st.floats(-1e6, 1e6) | st.sampled_from([math.nan, math.inf, -math.inf])
 
-points_of_two = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30)
+points_of_two = st.lists(
+    st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30
+)
 OBJECTIVE = {
     "metric": "val_accuracy",
     "mode": "max",
@@ -57,7 +59,9 @@ def test_score_by_scope(scope, mode, expected):
     assert score(numbered(VALUES), loss(mode), scope=scope) == pytest.approx(expected)
 
 
-@given(values=st.lists(NUMBERS), mode=st.sampled_from(MODES), scope=st.sampled_from(SCOPES))
+@given(
+    values=st.lists(NUMBERS), mode=st.sampled_from(MODES), scope=st.sampled_from(SCOPES)
+)
 def test_score_is_within_the_finite_values(values, mode, scope):
     finite = [value for value in values if math.isfinite(value)]
     result = score(numbered(values), loss(mode), scope=scope)
@@ -67,7 +71,9 @@ def test_score_is_within_the_finite_values(values, mode, scope):
         assert min(finite) - slack <= result <= max(finite) + slack
 
 
-@given(values=st.lists(st.tuples(st.integers(1, 9), NUMBERS)), mode=st.sampled_from(MODES))
+@given(
+    values=st.lists(st.tuples(st.integers(1, 9), NUMBERS)), mode=st.sampled_from(MODES)
+)
 def test_best_epoch_is_the_first_best(values, mode):
     result = build_curve(values, loss(mode)).epoch
     top = score(values, loss(mode))

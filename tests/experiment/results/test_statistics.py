@@ -8,7 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tuner.experiment.results.statistics import compute_differences, compute_mean, wilson
+from tuner.experiment.results.statistics import (
+    compute_differences,
+    compute_mean,
+    wilson,
+)
 
 numbers = st.floats(-1e3, 1e3).map(lambda x: round(x, 4))
 pairs = st.lists(st.tuples(numbers, numbers), min_size=2, max_size=12)
@@ -65,7 +69,9 @@ def test_differences_from_best_of_equal_groups_are_apart_at_most_at_the_level(
 @pytest.mark.parametrize(("groups", "keys"), [(2, 2), (5, 2), (5, 3)])
 def test_differences_from_best_of_accuracies_that_tie_are_rarely_apart(groups, keys):
     # Without regard to ties 10, 41 and 9 of 100
-    drawn = np.random.default_rng(0).binomial(360, 0.995, size=(400, groups, keys)) / 360
+    drawn = (
+        np.random.default_rng(0).binomial(360, 0.995, size=(400, groups, keys)) / 360
+    )
     assert share_apart(drawn) <= 0.05
 
 
@@ -90,7 +96,9 @@ def test_differences_from_best_use_the_shared_keys():
 def test_wilson_equals_scipys(counts):
     right, n = counts
     expected = stats.binomtest(right, n).proportion_ci(0.95, method="wilson")
-    assert wilson(right / n, n) == pytest.approx((expected.low, expected.high), abs=1e-9)
+    assert wilson(right / n, n) == pytest.approx(
+        (expected.low, expected.high), abs=1e-9
+    )
 
 
 def test_wilson_of_the_best_of_several_has_sidaks_level():

@@ -17,7 +17,11 @@ def test_rename_changes_folder_and_spec(tmp_path):
     assert rename_experiment(Described(folder), "mine").folder == tmp_path / "mine"
     assert not folder.exists()
     results = Results(tmp_path / "mine")
-    assert (results.name, results.spec.name, results.show()["name"]) == ("mine", "mine", "mine")
+    assert (results.name, results.spec.name, results.show()["name"]) == (
+        "mine",
+        "mine",
+        "mine",
+    )
     assert read_document(tmp_path / "mine/experiment.json")["spec"]["name"] == "mine"
 
 
@@ -47,7 +51,9 @@ def test_rename_confirmed_or_confirming_experiment_is_refused(snapshot, tmp_path
 def test_rename_of_an_experiment_or_the_refit_that_is_handed_over_is_refused(
     snapshot, tmp_path, name
 ):
-    search = searched(tmp_path / "digits", {0.1: 0.9}, trainable=IMAGE_CLASSIFIER, refit=True)
+    search = searched(
+        tmp_path / "digits", {0.1: 0.9}, trainable=IMAGE_CLASSIFIER, refit=True
+    )
     refitted(search, linked=True)
     with snapshot.raises(UsageError):
         rename_experiment(Described(tmp_path / name), "other")
@@ -57,7 +63,13 @@ def test_rename_of_an_experiment_or_the_refit_that_is_handed_over_is_refused(
 
 def test_prunable_keeps_leaders_and_unfinished_trials(snapshot, tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
-    ends = {0.5: "completed", 0.9: "completed", 0.4: "stopped", 0.3: "interrupted", 0.2: None}
+    ends = {
+        0.5: "completed",
+        0.9: "completed",
+        0.4: "stopped",
+        0.3: "interrupted",
+        0.2: None,
+    }
     for number, (value, end) in enumerate(ends.items()):
         writer.checkpoint(writer.trial(number, [value], end=end), 1, b"x" * 100)
     writer.trial(5, [0.1], error=("oom", "m"))
@@ -70,7 +82,8 @@ def test_prunable_keeps_leaders_and_unfinished_trials(snapshot, tmp_path):
 
 def test_prunable_keeps_the_confirmed_model(tmp_path):
     search = searched(tmp_path / "digits", {0.1: 0.9, 0.2: 0.8})
-    confirming = retrained(search, [[0.85, 0.84], [0.9, 0.1]])  # the best model is not the leader's
+    # The best model is not the leader's
+    confirming = retrained(search, [[0.85, 0.84], [0.9, 0.1]])
     handed = find_confirmation(confirming).trial.trial_id
     assert confirming.get_best_trial().trial_id != handed
     assert handed in find_prunable(confirming, keep=1).kept

@@ -12,7 +12,9 @@ from tuner.reporting.advice.finding import SEVERITIES
 
 
 def test_advice_has_answers_first_and_then_the_most_urgent():
-    made = record(lambda u_D, rng: losses(float("nan") if u_D[1] > 0.6 else u_D[0]), 100)
+    made = record(
+        lambda u_D, rng: losses(float("nan") if u_D[1] > 0.6 else u_D[0]), 100
+    )
     findings = advise(made, ask=["momentum"])
     assert findings[0].kind == "isolation"
     ranks = [SEVERITIES.index(finding.severity) for finding in findings[1:]]

@@ -26,7 +26,9 @@ def findings_of(curve, trials=20, **spec):
         return 0.1 * (1 - n / LENGTH) if annealed else 0.1
 
     annealed = spec.pop("annealed", False)
-    return {f.kind: f for f in check_curves(record(metrics, trials, **{**WHOLE, **spec}))}
+    return {
+        f.kind: f for f in check_curves(record(metrics, trials, **{**WHOLE, **spec}))
+    }
 
 
 def slow(epoch_E, u_D, rng):
@@ -68,7 +70,9 @@ def test_curves_that_are_flat_need_shorter_trials():
         ({"trainable": IMAGE_CLASSIFIER, "training": {"warmup_epochs": 12}}, None),
     ],
 )
-def test_curves_that_are_flat_need_no_shorter_trials_than_the_spec_takes(spec, shortest):
+def test_curves_that_are_flat_need_no_shorter_trials_than_the_spec_takes(
+    spec, shortest
+):
     finding = findings_of(flat, **spec).get("max_t_long")
     assert (finding and f"max_t={shortest} " in finding.command) == (shortest and True)
 

@@ -48,7 +48,10 @@ def kinds(made):
 
 @pytest.mark.parametrize(
     ("best", "side", "domain"),
-    [(-0.2, "lower", "loguniform(1e-06, 1)"), (1.2, "upper", "loguniform(0.0001, 100.0)")],
+    [
+        (-0.2, "lower", "loguniform(1e-06, 1)"),
+        (1.2, "upper", "loguniform(0.0001, 100.0)"),
+    ],
 )
 def test_edge_names_the_side_and_extends_the_domain(best, side, domain):
     (finding,) = [f for f in check_space(record(around(best, 0.5))) if f.kind == "edge"]
@@ -81,7 +84,8 @@ def test_edge_of_a_search_that_learns_takes_trials_at_the_end(centre, expected):
 
 def test_wasted_domain_is_narrowed_to_the_leaders():
     made = record(
-        lambda u_D, rng: losses(min((7 * (u_D[0] - 0.4)) ** 2, 1) + 0.1 * u_D[1] ** 2), 100
+        lambda u_D, rng: losses(min((7 * (u_D[0] - 0.4)) ** 2, 1) + 0.1 * u_D[1] ** 2),
+        100,
     )
     finding = next(f for f in check_space(made) if f.kind == "wasted")
     narrow = parse_space({"lr": finding.figures["domain"]})["lr"]

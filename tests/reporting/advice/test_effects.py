@@ -4,13 +4,19 @@ import numpy as np
 import pytest
 from recorded import around, losses, record
 
-from tuner.reporting.advice.effects import compute_normal_scores, estimate_effects, rank_values
+from tuner.reporting.advice.effects import (
+    compute_normal_scores,
+    estimate_effects,
+    rank_values,
+)
 
 COUNT = 60  # searches
 
 
 def test_effects_separate_what_matters_from_what_does_not():
-    effects = estimate_effects(record(lambda u_D, rng: losses(float(u_D[0]) + 0.01 * rng.random())))
+    effects = estimate_effects(
+        record(lambda u_D, rng: losses(float(u_D[0]) + 0.01 * rng.random()))
+    )
     lr, momentum = effects.singles
     assert (lr.names, momentum.names) == (("lr",), ("momentum",))
     assert lr.share > 0.9 > 0.3 > momentum.high
@@ -18,7 +24,9 @@ def test_effects_separate_what_matters_from_what_does_not():
 
 
 def test_effects_find_a_pair_that_matters_only_together():
-    centred = record(lambda u_D, rng: losses(1 + float((u_D[0] - 0.5) * (u_D[1] - 0.5))))
+    centred = record(
+        lambda u_D, rng: losses(1 + float((u_D[0] - 0.5) * (u_D[1] - 0.5)))
+    )
     effects = estimate_effects(centred)
     assert effects.pairs[0].p < 1e-6
     assert max(single.p for single in effects.singles) > 0.01
@@ -45,4 +53,6 @@ def test_effects_upper_bound_holds_as_often_as_it_says():
 
 def test_ranks_of_equals_are_their_mean():
     assert rank_values(np.array([5.0, 1.0, 5.0, 9.0])).tolist() == [2.5, 1, 2.5, 4]
-    assert compute_normal_scores(np.array([1.0, 2.0, np.inf])).tolist()[1] == pytest.approx(0)
+    assert compute_normal_scores(np.array([1.0, 2.0, np.inf])).tolist()[
+        1
+    ] == pytest.approx(0)

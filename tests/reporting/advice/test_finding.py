@@ -5,7 +5,9 @@ import doctest
 from tuner.reporting.advice import finding
 from tuner.reporting.advice.finding import Finding
 
-EDGE = Finding("edge", "high", "Seen 1.\x1b[31m", "It means 2.", "tuner best x", {"n": 3})
+EDGE = Finding(
+    "edge", "high", "Seen 1.\x1b[31m", "It means 2.", "tuner best x", {"n": 3}
+)
 
 
 def test_finding_as_text_has_three_printable_lines():

@@ -7,7 +7,12 @@ from tuner.reporting.advice import advise
 
 PHOTOS = {"dataset": "folder:/my photos", "model": "cnn", "image_size": 64}
 TUNED = {**PHOTOS, "model": "efficientnet_lite0", "pretrained": True, "image_size": 128}
-DOUBTED = {"file": "a.jpg", "label": "freshfish", "suggested": "fish", "probability": 0.9}
+DOUBTED = {
+    "file": "a.jpg",
+    "label": "freshfish",
+    "suggested": "fish",
+    "probability": 0.9,
+}
 CONFUSION = {"classes": ["fish", "rice"], "matrix": [[90, 0], [9, 1]]}
 EXAMINED = {
     "test_accuracy": 0.91,
@@ -59,11 +64,14 @@ def test_few_trials_are_enough_for_photos():
 @pytest.mark.parametrize("setting", [{"pretrained": True}, {"start_from": "/model"}])
 def test_photos_without_pretrained_weights(setting):
     command = kinds(search(PHOTOS))["random_weights"].command
-    assert command.startswith("tuner run 'folder:/my photos' training.model=efficientnet_lite0 ")
+    assert command.startswith(
+        "tuner run 'folder:/my photos' training.model=efficientnet_lite0 "
+    )
     assert "random_weights" not in kinds(search({**PHOTOS, **setting}))
     assert "random_weights" not in kinds(search({**PHOTOS, "image_size": 16}))
     assert (
-        "tuner run --like" in kinds(search({**PHOTOS, "dataset": "m:f"}))["random_weights"].command
+        "tuner run --like"
+        in kinds(search({**PHOTOS, "dataset": "m:f"}))["random_weights"].command
     )
 
 
@@ -75,7 +83,9 @@ def test_photos_of_enough_pixels(size):
 
 def test_labels_are_not_doubted_where_heads_are_often_wrong():
     assert kinds(search(test=EXAMINED))["doubtful_labels"].figures["n"] == 3
-    assert "doubtful_labels" not in kinds(search(test={**EXAMINED, "doubtful_share": 0.2}))
+    assert "doubtful_labels" not in kinds(
+        search(test={**EXAMINED, "doubtful_share": 0.2})
+    )
 
 
 def test_uneven_classes_need_no_advice_if_the_objective_weighs_them_alike():
@@ -95,7 +105,9 @@ def test_uneven_classes_need_no_advice_if_the_objective_weighs_them_alike():
 
 
 def test_uneven_classes_of_fitted_heads_need_images():
-    heads = kinds(search({**TUNED, "train_layers": "head"}, test=EXAMINED))["uneven_classes"]
+    heads = kinds(search({**TUNED, "train_layers": "head"}, test=EXAMINED))[
+        "uneven_classes"
+    ]
     assert heads.command == "tuner evaluate digits"
 
 
@@ -125,7 +137,9 @@ def test_more_images_are_not_advised_without_evidence(test):
     assert "few_images" not in kinds(search(test=test))
 
 
-@pytest.mark.parametrize(("copies", "severity"), [(15, None), (40, "medium"), (200, "high")])
+@pytest.mark.parametrize(
+    ("copies", "severity"), [(15, None), (40, "medium"), (200, "high")]
+)
 def test_copies_across_splits_are_named_if_there_are_many(copies, severity):
     counted = {"copies": copies, "measured": 1000}
     finding = kinds(search(validation=counted)).get("copies")

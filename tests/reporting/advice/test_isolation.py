@@ -27,10 +27,14 @@ def test_expected_best_weights_are_a_falling_distribution(n, m):
 
 
 def test_ask_for_a_choice_finds_the_better_value():
-    made = record(lambda u_D, rng: losses(1 + u_D[0] + (u_D[2] < 0.5)), 80, search=SEARCH)
+    made = record(
+        lambda u_D, rng: losses(1 + u_D[0] + (u_D[2] < 0.5)), 80, search=SEARCH
+    )
     finding = compare_values(made, "kind")
     assert finding.severity == "low"
-    assert finding.command == "tuner run --like digits 'search.space.kind='\"'\"'b'\"'\"''"
+    assert (
+        finding.command == "tuner run --like digits 'search.space.kind='\"'\"'b'\"'\"''"
+    )
     worse, best = finding.figures["levels"]
     assert (best["value"], best["behind"]) == ("'b'", 0)
     assert worse["behind_interval"][0] > 0

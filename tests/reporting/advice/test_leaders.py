@@ -55,7 +55,9 @@ def accuracies(images, trials=40, *, spread=0.01, **changes):
         return [{"val_accuracy": right / images}] * 8
 
     objective = {"metric": "val_accuracy"}
-    return record(metrics, trials, objective=objective, validation={"images": images}, **changes)
+    return record(
+        metrics, trials, objective=objective, validation={"images": images}, **changes
+    )
 
 
 def test_small_validation_split_flatters_the_best():
@@ -66,7 +68,9 @@ def test_small_validation_split_flatters_the_best():
     assert "validation_small" not in kinds(accuracies(200_000))
 
 
-@pytest.mark.parametrize(("strategy", "is_raised"), [("random", True), ("bayesopt", False)])
+@pytest.mark.parametrize(
+    ("strategy", "is_raised"), [("random", True), ("bayesopt", False)]
+)
 def test_leaders_of_a_search_that_learns_are_alike(strategy, is_raised):
     search = {"strategy": strategy, "space": {"lr": "uniform(0, 1)"}}
     made = accuracies(10_000, spread=0.0, search=search)

@@ -22,7 +22,11 @@ def ran(early=lambda u_D, rng: u_D[0], goes_on=lambda loss: loss < 0.5, first=1)
         values = values if goes_on(values[first - 1]) else values[:first]
         return [{"val_loss": value + 1 / e} for e, value in enumerate(values, start=1)]
 
-    return record(metrics, 80, scheduler={"max_t": 9, "grace_period": first, "reduction_factor": 3})
+    return record(
+        metrics,
+        80,
+        scheduler={"max_t": 9, "grace_period": first, "reduction_factor": 3},
+    )
 
 
 def kinds(made):
@@ -45,7 +49,8 @@ def test_rung_with_a_random_order_names_the_first_epoch_that_tells():
 
 
 @pytest.mark.parametrize(
-    ("early", "epoch"), [(lambda u_D, rng: u_D[0], 1), (lambda u_D, rng: rng.random(), 3)]
+    ("early", "epoch"),
+    [(lambda u_D, rng: u_D[0], 1), (lambda u_D, rng: rng.random(), 3)],
 )
 def test_late_first_rung_names_the_first_epoch_that_has_all_leaders(early, epoch):
     finding = kinds(made := ran(early, first=6))["grace_long"]
@@ -62,7 +67,9 @@ def slots(trials=40, *, wait=0.0, after=0.0, limit=None, cpus=1):
         start = number // 2 * (10 + wait)
         end = start + 9.999 + (after if number == trials - 1 else 0)
         events.append({"event": "trial_started", "time": start, **trial, "config": {}})
-        events.append({"event": "trial_ended", "time": end, **trial, "status": "completed"})
+        events.append(
+            {"event": "trial_ended", "time": end, **trial, "status": "completed"}
+        )
     events.append({"event": "experiment_ended", "time": end, "status": "completed"})
     limits = {"resources": {"cpus": cpus}, "max_concurrent": limit}
     spec = record(lambda u_D, rng: [], trials, **limits).spec
@@ -74,7 +81,11 @@ def slots(trials=40, *, wait=0.0, after=0.0, limit=None, cpus=1):
     [
         ({"wait": 10}, "waits", "tuner doctor"),
         ({"after": 400}, "ends", "tuner resume digits --add-samples 40"),
-        ({"limit": 3, "cpus": 3}, "unfilled", "tuner run --like digits resources.cpus=2"),
+        (
+            {"limit": 3, "cpus": 3},
+            "unfilled",
+            "tuner run --like digits resources.cpus=2",
+        ),
         ({"limit": 4}, "unfilled", "tuner run --like digits resources.cpus=0.5"),
     ],
 )
@@ -92,27 +103,37 @@ def test_correlation_interval_holds_as_often_as_it_says():
     draws = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], (400, 30))
     held = [low < truth < high for _, low, high in map(compute_rank_correlation, draws)]
     assert 0.92 < np.mean(held) < 0.98
-    assert (compute_rank_correlation([(1, 2)] * 9)[0], compute_rank_correlation([(1, 2)] * 3)) == (
+    assert (
+        compute_rank_correlation([(1, 2)] * 9)[0],
+        compute_rank_correlation([(1, 2)] * 3),
+    ) == (
         0,
         (0, -1, 1),
     )
 
 
 @pytest.mark.parametrize(
-    ("gpus", "share", "advised"), [(1, 0.2, 0.25), (0.5, 0.05, 0.06), (0.04, 0.004, 0.005)]
+    ("gpus", "share", "advised"),
+    [(1, 0.2, 0.25), (0.5, 0.05, 0.06), (0.04, 0.004, 0.005)],
 )
 def test_gpu_memory_that_no_trial_needs_is_spare(gpus, share, advised):
     def made(share):
         metrics = [{"val_loss": 1.0, "peak_memory_share": share}]
         return record(lambda u_D, rng: metrics, 8, resources={"gpus": gpus})
 
-    assert after(kinds(made(share))["memory_spare"], made(share)).resources.gpus == advised
+    assert (
+        after(kinds(made(share))["memory_spare"], made(share)).resources.gpus == advised
+    )
     assert "memory_spare" not in kinds(made(0.5 * gpus))
 
 
-@pytest.mark.parametrize(("waits", "severity"), [(0.2, None), (0.5, "medium"), (0.7, "high")])
+@pytest.mark.parametrize(
+    ("waits", "severity"), [(0.2, None), (0.5, "medium"), (0.7, "high")]
+)
 def test_trials_that_wait_for_data_get_more_cpus(waits, severity):
-    made = record(lambda u_D, rng: [{"val_loss": 1.0, "epoch_s": 5.0, "data_s": 5 * waits}], 8)
+    made = record(
+        lambda u_D, rng: [{"val_loss": 1.0, "epoch_s": 5.0, "data_s": 5 * waits}], 8
+    )
     finding = kinds(made).get("data_slow")
     assert (finding and finding.severity) == severity
     assert not finding or after(finding, made).resources.cpus == 2

@@ -53,7 +53,9 @@ def test_history_of_many_trials_draws_every_new_best(tmp_path, monkeypatch):
     assert set(thinned[1]["y"]) == set(whole[1]["y"])
 
 
-@pytest.mark.parametrize(("values", "kind"), [([0.001, 0.1], "log"), ([0.1, 0.5], "linear")])
+@pytest.mark.parametrize(
+    ("values", "kind"), [([0.001, 0.1], "log"), ([0.1, 0.5], "linear")]
+)
 def test_history_of_values_over_decades_is_logarithmic(writer, values, kind):
     for number, value in enumerate(values):
         writer.trial(number, [value])
@@ -83,7 +85,9 @@ def test_comparison_draws_a_line_and_a_band_for_each_strategy(snapshot, tmp_path
     comparison = Comparison(results)
     figures = draw_comparison(comparison)
     single, low, high, mean = figures[0].plot["data"]
-    assert all(a <= b <= c for a, b, c in zip(low["y"], mean["y"], high["y"], strict=True))
+    assert all(
+        a <= b <= c for a, b, c in zip(low["y"], mean["y"], high["y"], strict=True)
+    )
     assert mean["y"] == sorted(mean["y"])
     best_means = [side.best.mean for side in comparison.sides]
     assert sorted([mean["y"][-1], single["y"][-1]]) == pytest.approx(sorted(best_means))

@@ -29,7 +29,8 @@ def test_data_of_some_trials_has_these_alone(tmp_path):
     results = search(tmp_path / "x", 30)
     some = {trial_id: results.trials[trial_id] for trial_id in [*results.trials][:12]}
     data = FigureData(results, some)
-    assert {trial.trial_id for trial in data.ranked} == some.keys() - {"00004"}  # which failed
+    # Which failed
+    assert {trial.trial_id for trial in data.ranked} == some.keys() - {"00004"}
     assert data.rungs[0].reached == 12
 
 

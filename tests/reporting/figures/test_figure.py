@@ -20,12 +20,18 @@ SECTIONS = ("best", "hyperparameters", "stopping")
 
 
 def test_few_trials_have_a_reason_in_place_of_figures(tmp_path):
-    few, parallel = draw_section("hyperparameters", FigureData(search(tmp_path / "x", 10)))
+    few, parallel = draw_section(
+        "hyperparameters", FigureData(search(tmp_path / "x", 10))
+    )
     assert few.plot is None  # one of them failed
     assert few.caption.endswith("it takes 10 trials with a value, and there are 9.")
     assert parallel.plot is not None
-    assert len(draw_section("hyperparameters", FigureData(search(tmp_path / "y", 11)))) > 2
-    (nothing,) = draw_section("hyperparameters", FigureData(odd(tmp_path / "z", "no_trial")))
+    assert (
+        len(draw_section("hyperparameters", FigureData(search(tmp_path / "y", 11)))) > 2
+    )
+    (nothing,) = draw_section(
+        "hyperparameters", FigureData(odd(tmp_path / "z", "no_trial"))
+    )
     assert nothing.plot is None
 
 
@@ -36,7 +42,8 @@ def test_figures_of_odd_experiments_are_plain_values(tmp_path, kind, caplog):
     assert not caplog.messages
     plots = [figure.plot for figure in figures if figure.plot]
     for plot in plots:
-        plot["layout"].pop("meta", None)  # which names and values as they are, and no one sees
+        # Which names and values as they are, and no one sees
+        plot["layout"].pop("meta", None)
     text = json.dumps(plots, allow_nan=False)
     assert TAGS not in text
     assert "<i>" not in text
@@ -45,14 +52,18 @@ def test_figures_of_odd_experiments_are_plain_values(tmp_path, kind, caplog):
 
 def test_by_chooses_one_order_of_the_best_so_far(tmp_path):
     data = FigureData(search(tmp_path / "x", 12))
-    assert [figure.name for figure in draw_section("best", data, by="time")] == ["history"]
+    assert [figure.name for figure in draw_section("best", data, by="time")] == [
+        "history"
+    ]
     names = [figure.name for figure in draw_section("best", data)]
     assert names == ["history", "history-epochs", "history-time"]
 
 
 def test_drawn_is_styled():
     plot = {"data": [], "layout": {"height": 500}}
-    figure = build_figure("draw", "Ours", lambda subject: (f"Read {subject}.", plot), "this")
+    figure = build_figure(
+        "draw", "Ours", lambda subject: (f"Read {subject}.", plot), "this"
+    )
     assert (figure.name, figure.title, figure.caption) == ("draw", "Ours", "Read this.")
     assert figure.plot["layout"]["height"] == 500
     assert figure.plot["layout"]["colorway"] == [*COLOURS]
@@ -60,7 +71,12 @@ def test_drawn_is_styled():
 
 def test_texts_and_numbers_are_what_plotly_shows_as_they_are():
     assert escape_text("<b>&amp;\x1b") == "&lt;b&gt;&amp;amp;" + escape_text("\x1b")
-    assert round_values([1 / 3, float("nan"), float("inf"), 5]) == [0.333333, None, None, 5]
+    assert round_values([1 / 3, float("nan"), float("inf"), 5]) == [
+        0.333333,
+        None,
+        None,
+        5,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +104,8 @@ def test_drawn_says_why_a_figure_fails(caplog):
 
 
 @pytest.mark.parametrize(
-    ("most", "unit", "title"), [(0, 1, "seconds"), (119, 1, "seconds"), (7199, 60, "minutes")]
+    ("most", "unit", "title"),
+    [(0, 1, "seconds"), (119, 1, "seconds"), (7199, 60, "minutes")],
 )
 def test_times_have_a_unit_that_is_read_well(most, unit, title):
     assert scale_time(most)[0] == unit

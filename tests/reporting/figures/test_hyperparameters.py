@@ -25,7 +25,10 @@ def test_importance_of_few_trials_is_not_significant(snapshot, tmp_path, trials)
     ("kind", "why"),
     [
         *(("no_trial", NO_TRIALS), ("all_failed", NO_TRIALS), ("one_config", NO_NAMES)),
-        ("running", "Nothing to show: it takes 10 trials with a value, and there are 2."),
+        (
+            "running",
+            "Nothing to show: it takes 10 trials with a value, and there are 2.",
+        ),
     ],
 )
 def test_importance_without_enough_trials_has_reason(tmp_path, kind, why):
@@ -79,7 +82,8 @@ def test_contour_is_the_mean_of_the_trials_nearby(data):
     values = [trial.value for trial in data.ranked]
     measured = [value for row in surface["z"] for value in row if value is not None]
     assert min(values) <= min(measured) < max(measured) <= max(values)
-    middle = [row[len(row) * 2 // 3] for row in surface["z"]]  # lr near 0.1, which is the best
+    # Lr near 0.1, which is the best
+    middle = [row[len(row) * 2 // 3] for row in surface["z"]]
     edge = [row[0] for row in surface["z"]]
     assert min(v for v in middle if v is not None) > max(
         [v for v in edge if v is not None], default=0
@@ -99,14 +103,20 @@ def test_contour_is_missing_far_from_all_trials(writer):
 
 def test_slices_and_contours_of_leading_hyperparameters(snapshot, data):
     figures = draw_section("hyperparameters", data)
-    snapshot.compare_value([(figure.name, figure.title, figure.caption) for figure in figures])
+    snapshot.compare_value(
+        [(figure.name, figure.title, figure.caption) for figure in figures]
+    )
     snapshot.compare_value(hyperparameters.draw_slice(data, "lr"))
     snapshot.compare_value(hyperparameters.draw_contour(data, ("lr", "width")))
 
 
 def test_figures_of_one_hyperparameter_with_outliers(snapshot, tmp_path):
-    figures = draw_section("hyperparameters", FigureData(odd(tmp_path / "y", "diverged")))
-    snapshot.compare_value([(figure.name, figure.caption, figure.plot) for figure in figures])
+    figures = draw_section(
+        "hyperparameters", FigureData(odd(tmp_path / "y", "diverged"))
+    )
+    snapshot.compare_value(
+        [(figure.name, figure.caption, figure.plot) for figure in figures]
+    )
 
 
 @pytest.mark.parametrize(("mode", "is_reversed"), [("max", True), ("min", False)])
@@ -114,4 +124,5 @@ def test_contour_is_darker_where_better(data, mode, is_reversed):
     other = copy(data)
     other.objective = Objective(mode=mode)
     _, plot = hyperparameters.draw_contour(other, ("lr", "momentum"))
-    assert plot["data"][0]["reversescale"] == is_reversed  # the least is dark in Cividis
+    # The least is dark in Cividis
+    assert plot["data"][0]["reversescale"] == is_reversed

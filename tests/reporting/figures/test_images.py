@@ -7,7 +7,9 @@ MATRIX = [[8, 2, 0], [1, 4, 5], [0, 0, 0]]
 
 def test_confusion_shows_counts_and_the_shares_of_each_class(snapshot):
     figure = draw_confusion({"confusion": {"classes": CLASSES, "matrix": MATRIX}})
-    snapshot.compare_value((figure.caption, figure.plot["data"], figure.plot["layout"]["xaxis"]))
+    snapshot.compare_value(
+        (figure.caption, figure.plot["data"], figure.plot["layout"]["xaxis"])
+    )
 
 
 def test_confusion_of_other_records_is_left_out():

@@ -66,7 +66,9 @@ def test_rungs_show_stopped_trials(snapshot, tmp_path):
     snapshot.compare_value(stopping.draw_rung_counts(FigureData(results)))
 
 
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), min_size=1, max_size=8))
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), min_size=1, max_size=8)
+)
 def test_slots_are_those_that_trials_ran_in(tmp_path_factory, spans):
     """The area is the time of all trials, and the height what counting at each second finds."""
     writer = Writer(make_folder(tmp_path_factory.mktemp("x") / "x"))
@@ -76,7 +78,9 @@ def test_slots_are_those_that_trials_ran_in(tmp_path_factory, spans):
     results.history.runs = [Run(start, start + 100)]
     for number, (begin, length) in enumerate(spans):
         run = Run(start + begin, start + begin + length)
-        results.history.trials[f"{number:05}"] = TrialRecord(f"{number:05}", start, runs=[run])
+        results.history.trials[f"{number:05}"] = TrialRecord(
+            f"{number:05}", start, runs=[run]
+        )
     caption, plot = stopping.draw_slots(FigureData(results))
     used, level = plot["data"]
     end = max(begin + length for begin, length in spans)
@@ -90,7 +94,9 @@ def test_slots_are_those_that_trials_ran_in(tmp_path_factory, spans):
 
 
 def test_slots_leave_out_the_time_between_two_runs_and_count_gpus(tmp_path):
-    results = interrupted(tmp_path / "x", resources={"cpus": 1, "gpus": 2, "workers": 2})
+    results = interrupted(
+        tmp_path / "x", resources={"cpus": 1, "gpus": 2, "workers": 2}
+    )
     caption, plot = stopping.draw_slots(FigureData(results))
     assert plot["data"][0]["x"][-1] < 60
     assert caption.startswith("GPUs at a time: 4 at most")
@@ -108,7 +114,11 @@ def test_trial_stands_beside_the_best_and_the_median(snapshot, tmp_path):
     snapshot.compare_value(stopping.draw_trial_curve(data, "00000"))
     snapshot.compare_value(stopping.draw_trial_curve(data, best)[0])
     assert stopping.draw_trial_curve(data, best, "loss")[1] is None
-    curves = [dict(trial.list_values("val_accuracy")) for trial in results.trials.values()]
+    curves = [
+        dict(trial.list_values("val_accuracy")) for trial in results.trials.values()
+    ]
     middle = stopping.draw_trial_curve(data, best)[1]["data"][0]
     for epoch, value in zip(middle["x"], middle["y"], strict=True):
-        assert value == pytest.approx(median(c[epoch] for c in curves if epoch in c), rel=1e-5)
+        assert value == pytest.approx(
+            median(c[epoch] for c in curves if epoch in c), rel=1e-5
+        )

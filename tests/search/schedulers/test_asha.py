@@ -14,11 +14,15 @@ from tuner.spec.settings import parse
 
 losses = st.floats(-10, 10).map(lambda x: round(x, 2))
 streams = st.lists(st.tuples(st.integers(0, 9), losses), max_size=120)
-shapes = st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4), (9, 1, 2.5), (5, 5, 2)])
+shapes = st.sampled_from(
+    [(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4), (9, 1, 2.5), (5, 5, 2)]
+)
 
 
 def asha(max_t, grace_period, reduction_factor):
-    return AshaSettings(max_t=max_t, grace_period=grace_period, reduction_factor=reduction_factor)
+    return AshaSettings(
+        max_t=max_t, grace_period=grace_period, reduction_factor=reduction_factor
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,7 +41,9 @@ def test_settings_that_cannot_work_are_refused(snapshot, raw):
     snapshot("\n".join(map(str, faults)))
 
 
-unequal = st.lists(st.tuples(st.integers(0, 9), losses), max_size=120, unique_by=lambda x: x[1])
+unequal = st.lists(
+    st.tuples(st.integers(0, 9), losses), max_size=120, unique_by=lambda x: x[1]
+)
 
 
 @given(unequal, st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4)]))
@@ -61,7 +67,9 @@ def test_lengthened_keeps_rungs_and_brackets(shape, more, data):
     longer = short.extend(short.max_t + more)
     assert AshaSettings.model_validate(dict(longer)) == longer
     assert longer.max_t == short.max_t + more
-    assert [rung for rung in longer.rungs() if rung < short.max_t] == list(short.rungs())
+    assert [rung for rung in longer.rungs() if rung < short.max_t] == list(
+        short.rungs()
+    )
     assert bool(longer.rungs()) == bool(short.rungs())
     count = data.draw(st.integers(1, short.max_brackets))
     assert longer.max_brackets == short.max_brackets
@@ -69,7 +77,9 @@ def test_lengthened_keeps_rungs_and_brackets(shape, more, data):
     before = Brackets(short, count).choose_bracket
     after = Brackets(longer, count).choose_bracket
     assert [*map(before, range(30))] == [*map(after, range(30))]
-    assert longer.extend(longer.max_t + 5).compute_shares(count) == short.compute_shares(count)
+    assert longer.extend(longer.max_t + 5).compute_shares(
+        count
+    ) == short.compute_shares(count)
 
 
 def test_shares_are_those_of_hyperband():
@@ -97,7 +107,9 @@ def test_brackets_stop_no_trial_early_or_by_another_bracket(stream, shape, data)
 
 def test_expected_epochs_follow_from_the_rungs():
     # all run 1 epoch, a third of them 2 more, a ninth of them 6 more, and 1 more of 27 the last
-    assert asha(10, 1, 3).estimate_epochs(1) == pytest.approx(1 + 2 / 3 + 6 / 9 + 1 / 27)
+    assert asha(10, 1, 3).estimate_epochs(1) == pytest.approx(
+        1 + 2 / 3 + 6 / 9 + 1 / 27
+    )
     assert asha(10, 10, 3).estimate_epochs(1) == 10
     (first, second) = asha(9, 1, 3).compute_shares(2)
     expected = first * (1 + 2 / 3 + 6 / 9) + second * (3 + 6 / 3)
@@ -115,18 +127,22 @@ def test_cutoff_is_numpys_percentile_to_the_last_bit(losses, reduction_factor):
         share = (1 - 1 / reduction_factor) * 100
         expected = not scores or bool(-loss >= np.percentile(scores, share))
         goes_on = rungs.goes_on(str(number), 1, loss)
-        assert goes_on == expected or (expected and -loss in scores)  # which its lot decides
+        # Which its lot decides
+        assert goes_on == expected or (expected and -loss in scores)
 
 
 @pytest.mark.parametrize("reduction_factor", [2, 3, 4])
 def test_rungs_with_equal_losses_stop_by_lot(reduction_factor):
     def share(losses):
         rungs = Brackets(asha(2, 1, reduction_factor))
-        return sum(rungs.goes_on(f"{n:05}", 1, x) for n, x in enumerate(losses)) / len(losses)
+        return sum(rungs.goes_on(f"{n:05}", 1, x) for n, x in enumerate(losses)) / len(
+            losses
+        )
 
     assert share([0.9] * 2000) == pytest.approx(1 / reduction_factor, abs=0.03)
     chance = [0.9 if number % 5 < 3 else number / 1e4 % 0.5 for number in range(1000)]
-    assert share(chance) <= 1 / reduction_factor + 0.05  # with factor 2, Ray's lets them all go on
+    # With factor 2, Ray's lets them all go on
+    assert share(chance) <= 1 / reduction_factor + 0.05
 
 
 def test_lot_of_a_trial_stays_the_same_between_versions():

@@ -33,10 +33,15 @@ def goes_on(scheduler, number, epoch, value, ray_id="any", **more):
     return scheduler.on_trial_result(None, trial, result) == TrialScheduler.CONTINUE
 
 
-@pytest.mark.parametrize(("mode", "worse", "better"), [("min", 0.9, 0.1), ("max", 0.1, 0.9)])
+@pytest.mark.parametrize(
+    ("mode", "worse", "better"), [("min", 0.9, 0.1), ("max", 0.1, 0.9)]
+)
 def test_on_trial_result_stops_the_worse_trial(mode, worse, better):
     asha = asha_of(mode=mode)
-    answers = [goes_on(asha, number, 1, value) for number, value in enumerate((0.5, worse, better))]
+    answers = [
+        goes_on(asha, number, 1, value)
+        for number, value in enumerate((0.5, worse, better))
+    ]
     assert answers == [True, False, True]
     assert asha.stopped == {"00001"}
 
@@ -45,7 +50,9 @@ def test_reports_beyond_the_limits_count_as_the_worst_within():
     objective = Objective(metric="m", mode="min", limits=("size < 9",))
     asha = SETTINGS.build(objective)
     assert goes_on(asha, 0, 1, 0.0, size=9)  # nothing to compare it with
-    assert [goes_on(asha, n, 1, value, size=1) for n, value in ((1, 0.5), (2, 0.4))] == [True, True]
+    assert [
+        goes_on(asha, n, 1, value, size=1) for n, value in ((1, 0.5), (2, 0.4))
+    ] == [True, True]
     assert not goes_on(asha, 3, 1, 0.0, size=9)
     assert goes_on(asha, 4, 1, 0.3, size=1)
 
@@ -91,23 +98,36 @@ def test_patience_stops_a_trial_that_does_not_improve():
 def test_patience_counts_improvement_beyond_the_limits():
     objective = Objective(metric="m", mode="min", limits=("ms <= 20",))
     alone = StoppingScheduler(objective, Patience(2))
-    reports = [(0.9, 10), (0.8, 30), (0.7, 30), (0.6, 30), (0.5, 10), (0.5, 30), (0.5, 30)]
+    reports = [
+        (0.9, 10),
+        (0.8, 30),
+        (0.7, 30),
+        (0.6, 30),
+        (0.5, 10),
+        (0.5, 30),
+        (0.5, 30),
+    ]
     answers = [
         alone.record("00000", epoch, {"m": loss, "ms": ms})
         for epoch, (loss, ms) in enumerate(reports, start=1)
     ]
     assert answers == [True] * 6 + [False]
     beyond = StoppingScheduler(objective, Patience(2))  # of all trials
-    answers = [beyond.record("00000", epoch, {"m": 0.5, "ms": 30}) for epoch in (1, 2, 3)]
+    answers = [
+        beyond.record("00000", epoch, {"m": 0.5, "ms": 30}) for epoch in (1, 2, 3)
+    ]
     assert answers == [True, True, False]
 
 
 def test_rules_each_take_in_every_report_and_any_may_stop():
     seen = []
-    rule = SimpleNamespace(goes_on=lambda trial_id, epoch, loss: seen.append(epoch) or epoch < 4)
+    rule = SimpleNamespace(
+        goes_on=lambda trial_id, epoch, loss: seen.append(epoch) or epoch < 4
+    )
     both = StoppingScheduler(Objective(metric="m"), rule)
     both.rules.append(Patience(1))
-    reports = [(1, 3), (2, 2), (3, 2), (4, 1)]  # the last is better, but the rule stops it
+    # The last is better, but the rule stops it
+    reports = [(1, 3), (2, 2), (3, 2), (4, 1)]
     answers = [both.record("00000", epoch, {"m": loss}) for epoch, loss in reports]
     assert answers == [True, True, False, False]
     assert seen == [1, 2, 3, 4]
@@ -135,7 +155,10 @@ def play(rule, curves, at_once=4):
 def falling(count, start=1.0):
     """Curves that tell their ends from the third epoch on, and nothing before."""
     ends = np.random.default_rng(1).permutation(np.linspace(0.1, 0.8, count)).tolist()
-    return [[start if e < 3 else end + (start - end) / e for e in range(1, 11)] for end in ends]
+    return [
+        [start if e < 3 else end + (start - end) / e for e in range(1, 11)]
+        for end in ends
+    ]
 
 
 def within_limits():
@@ -164,14 +187,20 @@ def brackets_of(count):
 
 def interleaved(rule):
     rng = np.random.default_rng(1)
-    reports = [(n, epoch, {"m": float(rng.random())}) for epoch in range(1, 10) for n in range(40)]
+    reports = [
+        (n, epoch, {"m": float(rng.random())})
+        for epoch in range(1, 10)
+        for n in range(40)
+    ]
     for number, epoch, metrics in reports:
         rule.record(f"{number:05}", epoch, metrics)
     return reports
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_restored_scheduler_decides_as_before_wherever_the_journal_is_cut(tmp_path, count):
+def test_restored_scheduler_decides_as_before_wherever_the_journal_is_cut(
+    tmp_path, count
+):
     make = brackets_of(count)
     whole = make()
     reports = interleaved(whole)

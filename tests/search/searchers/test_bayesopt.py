@@ -19,7 +19,9 @@ def test_propose_uses_one_thread_of_linear_algebra(monkeypatch):
     results = []
 
     def watched(*args):
-        results.extend(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
+        results.extend(
+            p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"
+        )
         return maximise(*args)
 
     monkeypatch.setattr("tuner.search.searchers._bayesopt.maximise", watched)
@@ -43,8 +45,13 @@ def test_suggest_after_150_trials_is_near_the_best():
     search = TestBayesOpt().make({"x": "uniform(0, 1)"}, seed=0)
     for number in range(150):
         curve = [abs(number / 150 - 0.3) + 1 / epoch for epoch in range(1, 10)]
-        search.add_evaluated_point({"x": number / 150}, curve[-1], intermediate_values=curve)
-    assert abs(run_trials(search, 0, 1, loss=lambda config: config["x"])[0]["x"] - 0.3) < 0.1
+        search.add_evaluated_point(
+            {"x": number / 150}, curve[-1], intermediate_values=curve
+        )
+    assert (
+        abs(run_trials(search, 0, 1, loss=lambda config: config["x"])[0]["x"] - 0.3)
+        < 0.1
+    )
 
 
 PLANE = {"x": "uniform(0, 1)", "y": "uniform(0, 1)"}
@@ -71,7 +78,8 @@ def test_suggestions_at_a_time_are_spread_out_and_good():
     far_NN = np.linalg.norm(u_ND[:, None] - u_ND, axis=2) + 9 * np.eye(len(u_ND))
     assert far_NN.min() > 0.002
     assert np.median(far_NN.min(axis=1)) > 0.02
-    assert np.median([bowl(config) for config in results]) < 0.15  # of random ones: 0.19
+    # Of random ones: 0.19
+    assert np.median([bowl(config) for config in results]) < 0.15
 
 
 def test_suggest_despite_diverged_trials_finds_the_best():

@@ -18,7 +18,9 @@ def test_random_share_is_drawn_without_the_model(share, model):
     for number in range(30):
         config = search.suggest(str(number))
         assert isinstance(config, dict)
-        search.on_trial_complete(str(number), {"loss": config["x"], "training_iteration": 1})
+        search.on_trial_complete(
+            str(number), {"loss": config["x"], "training_iteration": 1}
+        )
     assert [search.origin(str(n)) for n in range(30)].count("model") == model
 
 
@@ -30,7 +32,12 @@ def test_propose_does_not_prefer_trials_for_their_age():
         epochs = 9 if x > 0.5 else 1  # the better half happens to be young
         intermediate = [(1 + x) / epoch for epoch in range(1, epochs + 1)]
         search.add_evaluated_point(
-            {"x": x}, intermediate[-1], pruned=epochs == 1, intermediate_values=intermediate
+            {"x": x},
+            intermediate[-1],
+            pruned=epochs == 1,
+            intermediate_values=intermediate,
         )
     configs = [search.suggest(str(number)) for number in range(12)]
-    assert np.median([config["x"] for config in configs if isinstance(config, dict)]) < 0.3
+    assert (
+        np.median([config["x"] for config in configs if isinstance(config, dict)]) < 0.3
+    )

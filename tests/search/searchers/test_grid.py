@@ -12,7 +12,9 @@ def grid_search(space, **settings):
 def test_grid_in_spread_order_begins_with_the_through_config():
     space = dict.fromkeys("abcd", "uniform(0, 1)")
     best = dict.fromkeys("abcd", 0.4)
-    search = grid_search(space, order="spread", through=best, forbid=["a == 0 and b == 0"])
+    search = grid_search(
+        space, order="spread", through=best, forbid=["a == 0 and b == 0"]
+    )
     first, *others = [search.suggest(str(i)) for i in range(6)]
     assert first == best
     assert all({config[name] for config in others} == {0, 0.4, 1} for name in "abcd")

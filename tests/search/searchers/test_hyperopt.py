@@ -22,7 +22,9 @@ def spread(epochs):
         )
     configs = [search.suggest(str(number)) for number in range(20)]
     return float(
-        np.mean([abs(config["y"] - 0.3) for config in configs if isinstance(config, dict)])
+        np.mean(
+            [abs(config["y"] - 0.3) for config in configs if isinstance(config, dict)]
+        )
     )
 
 

@@ -78,7 +78,9 @@ def test_model_avoids_trials_beyond_the_limits():
     search = MiddleSearch(startup=3, limits=("size < 9",))
 
     def report(trial_id, loss, size):
-        search.on_trial_result(trial_id, {"loss": loss, "size": size, "training_iteration": 1})
+        search.on_trial_result(
+            trial_id, {"loss": loss, "size": size, "training_iteration": 1}
+        )
 
     search.begin("live", "late", "ended", "within", "more")
     report("live", 0.0, 9)
@@ -103,7 +105,9 @@ def test_strategies_learn_where_a_limit_runs(strategy):
     for number in range(40):
         config = search.suggest(f"{number:05}")
         loss = (config["x"] - 0.9) ** 2 + (config["y"] - 0.3) ** 2
-        search.on_trial_complete(f"{number:05}", {"loss": loss, "training_iteration": 1, **config})
+        search.on_trial_complete(
+            f"{number:05}", {"loss": loss, "training_iteration": 1, **config}
+        )
         within.append(config["x"] + config["y"] <= 0.5)
     assert sum(within[20:]) >= 6  # of 20; 2.5 of random ones
 

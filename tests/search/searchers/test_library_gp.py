@@ -13,11 +13,14 @@ LINE = {"x": "uniform(0, 1)"}
 @pytest.mark.slow
 class TestBayesianOptimization(LearningSearcherContract):
     def make(self, space=SPACE, **settings):
-        return ModelSearch(LibraryGP(), space, **{"startup": 14, **settings})  # it is slow
+        # It is slow
+        return ModelSearch(LibraryGP(), space, **{"startup": 14, **settings})
 
 
 def test_library_gp_searches_near_the_best_allowed():
-    search = ModelSearch(LibraryGP(), LINE, seed=1, startup=3, forbid=["x > 0.35 and x < 0.38"])
+    search = ModelSearch(
+        LibraryGP(), LINE, seed=1, startup=3, forbid=["x > 0.35 and x < 0.38"]
+    )
 
     def loss(config):
         return (config["x"] - 0.4) ** 2
@@ -41,7 +44,9 @@ def test_library_gp_gets_every_trial(monkeypatch):
     for number in range(4):
         search.suggest(str(number))
     for number in range(2):
-        search.on_trial_complete(str(number), {"loss": 2.0 + number, "training_iteration": 1})
+        search.on_trial_complete(
+            str(number), {"loss": 2.0 + number, "training_iteration": 1}
+        )
     search.on_trial_complete("2", error=True)
     search.suggest("4")
     better, worse, failed, running = values
@@ -49,7 +54,8 @@ def test_library_gp_gets_every_trial(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "library"), [("bayesopt", "bayesian-optimization"), ("hyperopt", "hyperopt")]
+    ("strategy", "library"),
+    [("bayesopt", "bayesian-optimization"), ("hyperopt", "hyperopt")],
 )
 def test_settings_choose_the_engine(strategy, library):
     configs = []

@@ -26,7 +26,9 @@ class TestHyperOptLibrary(LearningSearcherContract):
 def test_values_of_a_point_give_it_back(space, seed):
     encoding = Encoding(space)
     (u_D,) = encoding.snap(np.random.default_rng(seed).random((1, len(encoding))))
-    assert np.array_equal(decode_point(encode_point(u_D, encoding), encoding), u_D, equal_nan=True)
+    assert np.array_equal(
+        decode_point(encode_point(u_D, encoding), encoding), u_D, equal_nan=True
+    )
 
 
 def test_library_tpe_searches_near_the_best_in_its_branch():
@@ -54,4 +56,7 @@ def test_hyperopt_engine_takes_no_settings_of_our_own_model():
     assert build_spec(spec.dump_values()) == spec  # which has the defaults of both
     with pytest.raises(SpecError) as refused:
         read(engine="hyperopt", gamma=0.3, candidates=8)
-    assert [fault.key for fault in refused.value.faults] == ["search.gamma", "search.candidates"]
+    assert [fault.key for fault in refused.value.faults] == [
+        "search.gamma",
+        "search.candidates",
+    ]

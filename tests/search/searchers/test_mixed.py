@@ -24,5 +24,7 @@ class Fixed:
 
 def test_propose_takes_each_model_about_as_often():
     mixed = Mixed((Fixed(0.0), Fixed(1.0)))
-    draws = [next(mixed.propose(None, None, np.random.default_rng(n)))[0] for n in range(400)]
+    draws = [
+        next(mixed.propose(None, None, np.random.default_rng(n)))[0] for n in range(400)
+    ]
     assert 0.4 < np.mean(draws) < 0.6

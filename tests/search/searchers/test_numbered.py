@@ -42,13 +42,16 @@ def test_skip_leaves_configs_out_and_keeps_the_order_of_others(strategy, space):
     search.skip([configs[0], configs[3], configs[4], {"strange": 1}])
     assert suggestions(search, range(9)) == [*configs[1:3], *configs[5:]]
     late.skip([configs[0], configs[3], configs[4]])
-    assert late.suggest("8") == configs[11]  # in any order of numbers, as after a resume
+    # In any order of numbers, as after a resume
+    assert late.suggest("8") == configs[11]
 
 
 @pytest.mark.parametrize("order", [range(10), range(9, -1, -1)])
 def test_finite_space_is_drawn_without_repeats(order):
     space = {"a": "choice([1, 2, 3])", "b": "choice(['x', {'n': randint(0, 2)}])"}
-    configs = dict(zip(order, suggestions(numbered("random", space), order), strict=True))
+    configs = dict(
+        zip(order, suggestions(numbered("random", space), order), strict=True)
+    )
     assert configs[9] == Searcher.FINISHED
     assert len({json.dumps(configs[i]) for i in range(9)}) == 9
 

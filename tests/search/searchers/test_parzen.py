@@ -38,7 +38,9 @@ def test_log_density_on_a_line_has_mass_one():
 
 def test_log_density_over_branches_has_mass_one():
     u_MD = BRANCHES.snap(np.random.default_rng(1).random((100_000, len(BRANCHES))))
-    assert np.exp(density(BRANCHES).log_density(u_MD)).mean() == pytest.approx(1, abs=0.03)
+    assert np.exp(density(BRANCHES).log_density(u_MD)).mean() == pytest.approx(
+        1, abs=0.03
+    )
 
 
 def test_draw_follows_the_density():
@@ -56,7 +58,9 @@ def test_likelier_yields_the_likeliest_first_in_any_space(space, goods, others, 
     rng = np.random.default_rng(seed)
     good, other = (
         Parzen(u_ND, compute_scott_widths(u_ND), encoding)
-        for u_ND in (encoding.snap(rng.random((n, len(encoding)))) for n in (goods, others))
+        for u_ND in (
+            encoding.snap(rng.random((n, len(encoding)))) for n in (goods, others)
+        )
     )
     points = draw_by_ratio(good, other, 16, rng, widening=2.0, favour=lambda u_MD: 0.0)
     u_MD = np.array([next(points) for _ in range(16)])

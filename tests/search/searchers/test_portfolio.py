@@ -4,7 +4,11 @@ import math
 
 import numpy as np
 
-from tuner.search.searchers._portfolio import order_greedily, order_leaders, predict_ranks
+from tuner.search.searchers._portfolio import (
+    order_greedily,
+    order_leaders,
+    predict_ranks,
+)
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.parsing import parse_space
 
@@ -44,7 +48,9 @@ def test_order_leaders_has_the_best_config_of_each_source_once():
 
 
 def test_order_leaders_leaves_out_what_is_not_offered():
-    configs = leaders_of(source(0.1), source(0.9), offers=lambda config: config != POINTS[1])
+    configs = leaders_of(
+        source(0.1), source(0.9), offers=lambda config: config != POINTS[1]
+    )
     assert sorted(config["x"] for config in configs) == [2 / 11, 10 / 11]
     assert leaders_of(source(0.1), offers=lambda config: False) == []
 

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from searches import search_of
 
-SPACE = {"lr": "loguniform(1e-4, 1, prior=1e-2)", "kind": "choice(['a', 'b', 'c'], prior='b')"}
+SPACE = {
+    "lr": "loguniform(1e-4, 1, prior=1e-2)",
+    "kind": "choice(['a', 'b', 'c'], prior='b')",
+}
 STRATEGIES = ("random", "bayesopt", "hyperopt", "bohb", "mixed")
 
 
@@ -16,7 +19,9 @@ def suggested(strategy, count, space=SPACE, **how):
         config = search.suggest(f"{number:05}")
         configs.append(config)
         loss = abs(np.log10(config["lr"]) + 0.5)
-        search.on_trial_complete(f"{number:05}", {"loss": loss, "training_iteration": 1})
+        search.on_trial_complete(
+            f"{number:05}", {"loss": loss, "training_iteration": 1}
+        )
     return configs
 
 

@@ -37,8 +37,15 @@ def test_random_search_begins_with_its_points_and_skips_them_later():
 
 def test_random_search_leaves_out_forbidden_and_repeated_points():
     space = {"a": "uniform(0, 1)", "b": "choice([4, 5])"}
-    points = [{"a": 0.5, "b": 5}, {"a": 0.9, "b": 4}, {"a": 0.5, "b": 5}, {"a": 0.25, "b": 4}]
-    settings = RandomSettings(space=space, points_to_evaluate=points, forbid=["a > 0.8"])
+    points = [
+        {"a": 0.5, "b": 5},
+        {"a": 0.9, "b": 4},
+        {"a": 0.5, "b": 5},
+        {"a": 0.25, "b": 4},
+    ]
+    settings = RandomSettings(
+        space=space, points_to_evaluate=points, forbid=["a > 0.8"]
+    )
     search = settings.build(0)
     configs = [search.suggest(f"{number:05}") for number in range(20)]
     assert configs[:2] == [points[0], points[3]]

@@ -14,7 +14,10 @@ PLAYED = (sys.executable, str(Path(__file__).with_name("played.py")))
 if __name__ == "__main__":
     terms = Terms(int(sys.argv[2]), {}, command=PLAYED, every_s=0.02)
     runner = Runner(
-        Queue(sys.argv[1]), terms, capacity=lambda gpus: Room(4), notify=partial(print, flush=True)
+        Queue(sys.argv[1]),
+        terms,
+        capacity=lambda gpus: Room(4),
+        notify=partial(print, flush=True),
     )
     with raise_interrupts():
         runner.run()

@@ -62,7 +62,9 @@ def main():
     with journal, (storage / "starts").open("a") as starts:
         starts.write(f"{verb} {name} {option('--max-concurrent')}\n")
         starts.flush()
-        journal.append(EXPERIMENT_STARTED, resumed=verb == "resume", owner=build_owner())
+        journal.append(
+            EXPERIMENT_STARTED, resumed=verb == "resume", owner=build_owner()
+        )
         ends = storage / f"{name}.ends"
         ended = []
         signal.signal(signal.SIGTERM, lambda *_: ended.append(INTERRUPTED))
@@ -76,7 +78,9 @@ def main():
             ends.unlink()
             if how == "ray dies later":
                 report(journal)
-            print("error: Ray's raylet has died, and the search with it; go on with: a command")
+            print(
+                "error: Ray's raylet has died, and the search with it; go on with: a command"
+            )
             sys.stdout.flush()
             os._exit(1)
         if how == "dies":
@@ -84,7 +88,9 @@ def main():
             os.kill(os.getpid(), signal.SIGKILL)
         if how == "completed":
             train(journal)
-        journal.append(EXPERIMENT_ENDED, status="failed" if how == "fails" else "completed")
+        journal.append(
+            EXPERIMENT_ENDED, status="failed" if how == "fails" else "completed"
+        )
     return None if how == "completed" else "error: it failed"
 
 

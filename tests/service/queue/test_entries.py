@@ -21,14 +21,18 @@ SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 2}
 
 
 def entry(name, added=1.0, user="ann"):
-    return Entry(name=name, user=user, added=added, directory="/", spec={**SPEC, "name": name})
+    return Entry(
+        name=name, user=user, added=added, directory="/", spec={**SPEC, "name": name}
+    )
 
 
 @pytest.fixture(params=["folder", "store"])
 def queue(request, tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "mirror"))
     is_folder = request.param == "folder"
-    return Queue(str(tmp_path / "results") if is_folder else f"memory://{uuid4().hex}/results")
+    return Queue(
+        str(tmp_path / "results") if is_folder else f"memory://{uuid4().hex}/results"
+    )
 
 
 class LosingAnswers(MemoryFileSystem):
@@ -89,7 +93,11 @@ def test_entry_begins_and_ends_once(queue):
     queue.end("a", "completed")  # comes too late
     [status] = queue.list_statuses()
     shown = status.as_dict()
-    assert (status.status, shown["exit_code"], shown["why"]) == ("failed", 1, "some\nlines")
+    assert (status.status, shown["exit_code"], shown["why"]) == (
+        "failed",
+        1,
+        "some\nlines",
+    )
     assert queue.list_open() == {}
 
 
@@ -108,7 +116,8 @@ def test_remove_rejects_held_entry(snapshot, queue, monkeypatch):
     queue.add(entry("a"))
     lease = queue.watch_entry("a").take_if_free()
     beating = partial(acquire_lease, sleep=lambda s: lease.renew())
-    monkeypatch.setattr(entries, "acquire_lease", beating)  # it beats while it is watched
+    # It beats while it is watched
+    monkeypatch.setattr(entries, "acquire_lease", beating)
     with snapshot.raises(UsageError):
         queue.remove("a", warn=lambda text: None)
     assert statuses(queue) == {"a": "running"}
@@ -141,7 +150,9 @@ def test_entry_of_keeps_spec_and_rejects_secret(snapshot, tmp_path):
     assert build_spec(added.spec) == spec
     assert json.loads(added.model_dump_json())["paths"] == ["/x"]
     with snapshot.raises(UsageError):
-        build_entry(spec.replace(notify=["https://host/s3cret"]), user="ann", directory="/")
+        build_entry(
+            spec.replace(notify=["https://host/s3cret"]), user="ann", directory="/"
+        )
 
 
 def test_entry_of_rejects_trainable_by_value(snapshot):

@@ -50,7 +50,9 @@ class Played:
         spec = SPEC | {"name": name} | fields
         directory = str(self.storage)
         added = time.time()
-        self.queue.add(Entry(name=name, user=user, added=added, directory=directory, spec=spec))
+        self.queue.add(
+            Entry(name=name, user=user, added=added, directory=directory, spec=spec)
+        )
 
     def ends(self, name, how):
         partial = self.storage / f".{name}.ends"
@@ -94,7 +96,11 @@ def test_turn_runs_entries_in_order_past_a_failure(play):
     runner = play.runner(at_once=1)
     play.until(lambda: play.queue.read_end("c"), runner)
     assert play.starts == ["run a 4", "run b 4", "run c 4"]
-    assert [play.ended(name).status for name in "abc"] == ["completed", "failed", "completed"]
+    assert [play.ended(name).status for name in "abc"] == [
+        "completed",
+        "failed",
+        "completed",
+    ]
     assert (play.ended("a").code, play.ended("a").why) == (0, "")
     failed = play.ended("b")
     assert (failed.code, failed.why) == (1, "error: it failed")
@@ -156,7 +162,9 @@ def test_run_waits_for_other_runner_of_this_machine(play):
     thread = threading.Thread(target=play.runner().run)
     thread.start()
     play.until(lambda: play.lines)
-    assert play.lines == ["another runner is at work here; this one takes over when it ends"]
+    assert play.lines == [
+        "another runner is at work here; this one takes over when it ends"
+    ]
     assert thread.is_alive()
     lease.release()
     thread.join(PATIENCE_S)
@@ -169,7 +177,10 @@ def test_run_ends_if_another_runner_takes_over(snapshot, play):
         def run_turn(self):
             is_left = super().run_turn()
             if play.starts:
-                for lease in (lease_of(self), *(s.lease for s in self._searches.values())):
+                for lease in (
+                    lease_of(self),
+                    *(s.lease for s in self._searches.values()),
+                ):
                     taken_over(lease)
                 self._next_beat = 0
             return is_left
@@ -247,12 +258,16 @@ def test_killed_runner_is_followed_without_loss_or_repetition(play):
     play.until(lambda: not play.queue.list_open(), second)
     runs = sorted(line.split()[1] for line in play.starts if line.startswith("run "))
     assert runs == ["dies", "done", "runs", "waits"]
-    assert [line for line in play.starts if line.startswith("resume ")] == [f"resume {killed} 4"]
+    assert [line for line in play.starts if line.startswith("resume ")] == [
+        f"resume {killed} 4"
+    ]
     for name in runs:
         assert play.ended(name).status == "completed"
 
 
-def test_search_of_a_runner_that_was_killed_at_its_start_is_no_failure(play, monkeypatch):
+def test_search_of_a_runner_that_was_killed_at_its_start_is_no_failure(
+    play, monkeypatch
+):
     """Its driver creates the folder after the next runner has looked for it."""
     begin = runner_module.start_command
 
@@ -326,8 +341,13 @@ def test_search_whose_ray_dies_is_resumed_while_it_makes_progress(play):
         play.ends("a", how)
     play.until(lambda: play.queue.read_end("a"), runner)
     assert play.starts == ["run a 4", *["resume a 4"] * (len(deaths) - 1)]
-    error = "error: Ray's raylet has died, and the search with it; go on with: a command"
-    assert play.lines.count(f"the driver of a has ended too early: {error}") == len(deaths) - 1
+    error = (
+        "error: Ray's raylet has died, and the search with it; go on with: a command"
+    )
+    assert (
+        play.lines.count(f"the driver of a has ended too early: {error}")
+        == len(deaths) - 1
+    )
     assert (play.ended("a").status, play.ended("a").code) == ("failed", 1)
     assert play.ended("a").why == error
 
@@ -337,7 +357,9 @@ def test_turn_adopts_search_in_bucket_driven_elsewhere(tmp_path, monkeypatch):
     lines = list[str]()
     monkeypatch.setenv(ROOT, str(tmp_path / "there"))
     queue = Queue(storage)
-    queue.add(Entry(name="a", user="ann", added=1.0, directory="/", spec=SPEC | {"name": "a"}))
+    queue.add(
+        Entry(name="a", user="ann", added=1.0, directory="/", spec=SPEC | {"name": "a"})
+    )
     assert not queue.has_begun("a")
     folder = queue.find_folder("a")
     made = ExperimentFolder(make_folder(tmp_path / "a", max_concurrent=3))
@@ -345,12 +367,18 @@ def test_turn_adopts_search_in_bucket_driven_elsewhere(tmp_path, monkeypatch):
     with folder.open_storage(lines.append):
         monkeypatch.setenv(ROOT, str(tmp_path / "here"))
         runner = Runner(
-            Queue(storage), Terms(1, {}), capacity=lambda gpus: Room(4), notify=lines.append
+            Queue(storage),
+            Terms(1, {}),
+            capacity=lambda gpus: Room(4),
+            notify=lines.append,
         )
         runner.run_turn()
         assert lines == ["a runs already"]
         [pending] = read_requests(runner._queue.find_folder("a"))
-        assert pending.control.model_dump() == {"verb": "max-concurrent", "max_concurrent": 4}
+        assert pending.control.model_dump() == {
+            "verb": "max-concurrent",
+            "max_concurrent": 4,
+        }
 
 
 def test_turn_ignores_damaged_entry(play):
@@ -360,7 +388,8 @@ def test_turn_ignores_damaged_entry(play):
 
 
 @pytest.mark.parametrize(
-    ("address", "gpus", "shared"), [(LOCAL, 0.5, "gpus:3,5"), (LOCAL, 0, ""), ("auto", 0.5, "")]
+    ("address", "gpus", "shared"),
+    [(LOCAL, 0.5, "gpus:3,5"), (LOCAL, 0, ""), ("auto", 0.5, "")],
 )
 def test_turn_shares_gpus_of_this_machine(play, address, gpus, shared):
     play.add("a", resources={"gpus": gpus})

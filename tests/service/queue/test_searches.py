@@ -61,11 +61,15 @@ def control(limit, **fields):
 def test_left_of_counts_trials_to_end():
     spec = build_entry_spec(entry())
     assert (
-        count_remaining(fold([started(), *map(trial, range(3)), trial(0, "completed")]), spec) == 5
+        count_remaining(
+            fold([started(), *map(trial, range(3)), trial(0, "completed")]), spec
+        )
+        == 5
     )
     gone = fold([trial(0), trial(1), trial(0, "interrupted"), started(), trial(1)])
     assert count_remaining(gone, spec) == 6
-    assert count_remaining(fold([trial(0), trial(0, "failed"), trial(0)]), spec) == 6  # tried again
+    # Tried again
+    assert count_remaining(fold([trial(0), trial(0, "failed"), trial(0)]), spec) == 6
     endless = build_entry_spec(entry(num_samples=None, time_budget_s=60))
     assert count_remaining(gone, endless) is None
 
@@ -115,10 +119,16 @@ def test_demand_of_running_search(tmp_path):
 def test_limit_is_not_lowered_above_the_trials_left(tmp_path, monkeypatch):
     requests = []
     monkeypatch.setattr(
-        searches, "send_request", lambda *how, by: requests.append(how[1].max_concurrent)
+        searches,
+        "send_request",
+        lambda *how, by: requests.append(how[1].max_concurrent),
     )
     running = search(tmp_path)
-    for each in (started(), *map(trial, range(6)), *(trial(n, "completed") for n in range(4))):
+    for each in (
+        started(),
+        *map(trial, range(6)),
+        *(trial(n, "completed") for n in range(4)),
+    ):
         running._history.apply(each)
     running.request_limit(2)
     assert (requests, running.estimate_demand().holds) == ([], 2)
@@ -155,7 +165,9 @@ def test_limit_is_not_lowered_above_the_trials_left(tmp_path, monkeypatch):
     ],
 )
 def test_verdict(code, outcome, tries, progress, status):
-    assert choose_status(code, outcome=outcome, tries=tries, progress=progress) == status
+    assert (
+        choose_status(code, outcome=outcome, tries=tries, progress=progress) == status
+    )
 
 
 @pytest.mark.parametrize(
@@ -197,10 +209,14 @@ def test_search_ends_with_its_refit(tmp_path):
     assert find_outcome(found.folder) == COMPLETED
 
 
-@pytest.mark.parametrize(("share", "counts"), [(0.25, 0.25), (0.6, 1), (0.4, 0.5), (0.3, 1 / 3)])
+@pytest.mark.parametrize(
+    ("share", "counts"), [(0.25, 0.25), (0.6, 1), (0.4, 0.5), (0.3, 1 / 3)]
+)
 def test_amounts_of_gpu_fraction_include_unusable_rest(share, counts):
     """As Ray places them: two trials of 0.6 on two GPUs, though three would be 1.8."""
-    each = compute_amounts(build_entry_spec(entry(resources={"cpus": 0.1, "gpus": share})))
+    each = compute_amounts(
+        build_entry_spec(entry(resources={"cpus": 0.1, "gpus": share}))
+    )
     assert each.gpus == pytest.approx(counts)
 
 
@@ -208,6 +224,11 @@ def test_why_of_failure_is_last_error_or_last_lines(tmp_path):
     log = tmp_path / "log.txt"
     assert read_failure(log) == ""
     log.write_text("".join(f"line {n}\n\n" for n in range(9)) + "\x1b[31mno\n")
-    assert read_failure(log).splitlines() == [*(f"line {n}" for n in range(5, 9)), " [31mno"]
-    log.write_text("error: an earlier one\nwarning: x\nerror: no usable trial\n  details\n")
+    assert read_failure(log).splitlines() == [
+        *(f"line {n}" for n in range(5, 9)),
+        " [31mno",
+    ]
+    log.write_text(
+        "error: an earlier one\nwarning: x\nerror: no usable trial\n  details\n"
+    )
     assert read_failure(log) == "error: no usable trial\n  details"

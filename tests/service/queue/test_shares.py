@@ -39,18 +39,26 @@ def test_divide_among_users_by_weight_gives_each_one_trial_if_possible():
     assert divided(*both, cpus=9, bob=2) == {"a": 2, "b": 1, "c": 6}
     heavy = divided(demand("a"), demand("b", "bob"), cpus=2, ann=100)
     assert heavy == {"a": 1, "b": 1}
-    assert divided(demand("a"), demand("b", each=Amounts(2)), cpus=2) == {"a": 2, "b": 0}
+    assert divided(demand("a"), demand("b", each=Amounts(2)), cpus=2) == {
+        "a": 2,
+        "b": 0,
+    }
 
 
 def limited(*demands, cpus, gpus=0, unused=None):
     capacity = of(cpus, gpus)
-    return compute_limits(demands, capacity=capacity, unused=unused or capacity, weights={})
+    return compute_limits(
+        demands, capacity=capacity, unused=unused or capacity, weights={}
+    )
 
 
 def test_limits_wait_for_what_others_hold_or_for_a_whole_gpu():
     assert limited(demand("a", holds=4), demand("b"), cpus=4) == {"a": 2, "b": 0}
     assert limited(demand("a", holds=3), demand("b"), cpus=4) == {"a": 2, "b": 1}
-    assert limited(demand("a", holds=2), demand("b", holds=1), cpus=4) == {"a": 2, "b": 2}
+    assert limited(demand("a", holds=2), demand("b", holds=1), cpus=4) == {
+        "a": 2,
+        "b": 2,
+    }
     one_each = limited(demand("a", holds=2), demand("b", holds=2), cpus=1)
     assert one_each == {"a": 1, "b": 1}
     shares = demand("a", each=Amounts(1, 0.5), most=2, holds=2)
@@ -61,7 +69,9 @@ def test_limits_wait_for_what_others_hold_or_for_a_whole_gpu():
     assert limited(shares, whole, cpus=8, gpus=2, unused=together) == {"a": 2, "b": 1}
 
 
-AMOUNTS = st.builds(Amounts, st.sampled_from([0.5, 1, 2, 3]), st.sampled_from([0, 0.25, 0.5, 1, 2]))
+AMOUNTS = st.builds(
+    Amounts, st.sampled_from([0.5, 1, 2, 3]), st.sampled_from([0, 0.25, 0.5, 1, 2])
+)
 USERS = st.sampled_from(["ann", "bob", "cy"])
 
 
@@ -69,7 +79,8 @@ USERS = st.sampled_from(["ann", "bob", "cy"])
 def some_demands(draw):
     count = draw(st.integers(1, 6))
     return [
-        Demand(str(n), draw(USERS), draw(AMOUNTS), draw(st.integers(1, 20))) for n in range(count)
+        Demand(str(n), draw(USERS), draw(AMOUNTS), draw(st.integers(1, 20)))
+        for n in range(count)
     ]
 
 
@@ -90,7 +101,9 @@ def test_divide_fits_and_leaves_no_usable_room(demands, cpus, gpus, weight):
     left = left_of(capacity, due, demands)
     assert least(left) >= -1e-6
     assert not [
-        d for d in demands if due[d.name] < d.count_wanted(capacity) and left.count_fitting(d.each)
+        d
+        for d in demands
+        if due[d.name] < d.count_wanted(capacity) and left.count_fitting(d.each)
     ]
 
 
@@ -141,7 +154,8 @@ def test_next_to_start_is_not_overtaken_while_it_waits_for_room():
     large = waiting("large", added=1, each=Amounts(4))
     assert turn(large, waiting("small", added=2), running=(demand("x"),)) is None
     assert turn(large, waiting("small", added=2)) == "large"
-    assert turn(waiting("too large", each=Amounts(9))) == "too large"  # it says so by itself
+    # It says so by itself
+    assert turn(waiting("too large", each=Amounts(9))) == "too large"
 
 
 def test_capacity_of_this_machine():

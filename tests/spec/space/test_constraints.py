@@ -6,7 +6,12 @@ from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import format_name, is_allowed, parse_condition
 from tuner.spec.strategies import GridSettings
 
-CONFIG = {"lr": 0.2, "batch_size": 16, "opt": {"name": "sgd", "momentum": 0.9}, "kind": "a"}
+CONFIG = {
+    "lr": 0.2,
+    "batch_size": 16,
+    "opt": {"name": "sgd", "momentum": 0.9},
+    "kind": "a",
+}
 CONFIG |= {"val/acc": 0.9, "val.ms": 3, "lambda": 1, "value": 2}
 
 

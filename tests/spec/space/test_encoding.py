@@ -35,8 +35,11 @@ def test_encoding_has_a_column_for_each_domain_and_centres_of_cells():
     assert [column.path for column in columns] == [
         *("lr", "units", "opt", "opt.momentum", "kind", "size")
     ]
-    assert [(c.parent, c.branch) for c in columns if c.path == "opt.momentum"] == [(2, 0)]
-    assert [column.categories for column in columns] == [0, 0, 2, 0, 3, 0]  # sizes have an order
+    assert [(c.parent, c.branch) for c in columns if c.path == "opt.momentum"] == [
+        (2, 0)
+    ]
+    # Sizes have an order
+    assert [column.categories for column in columns] == [0, 0, 2, 0, 3, 0]
     assert encoding().encode(CONFIG) == pytest.approx([0.5, 0.375, 0.25, 0.5, 0.5, 0.5])
     assert np.isnan(encoding().encode({**CONFIG, "opt": {"name": "adam"}})[3])
 
@@ -109,7 +112,9 @@ def test_config_of_refuses_incomplete_or_foreign_values(snapshot):
     del values["fixed"]
     assert complete_config(space, values) == {**CONFIG, "lr": 1.0}
     with snapshot.raises(FaultsError):
-        complete_config(space, {**{n: v for n, v in CONFIG.items() if n != "units"}, "kind": "d"})
+        complete_config(
+            space, {**{n: v for n, v in CONFIG.items() if n != "units"}, "kind": "d"}
+        )
     with snapshot.raises(FaultsError):
         complete_config(space, {**CONFIG, "fixed": 4})
     with snapshot.raises(FaultsError):
@@ -139,7 +144,9 @@ def lost(old, new):
 )
 def test_not_contained_is_empty_only_for_the_wider_space(old, new):
     assert lost(old, new) == []
-    assert lost(new, old) == ([] if old == new else ["x.k" if isinstance(old, dict) else "x"])
+    assert lost(new, old) == (
+        [] if old == new else ["x.k" if isinstance(old, dict) else "x"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,7 +169,9 @@ def test_not_contained_has_domains_that_shrink_or_change_kind(old, new):
 
 
 def test_not_contained_has_names_that_come_or_go(snapshot):
-    old, new = (parse_space({"lr": "uniform(0, 1)", name: 1}) for name in ("depth", "width"))
+    old, new = (
+        parse_space({"lr": "uniform(0, 1)", name: 1}) for name in ("depth", "width")
+    )
     snapshot("\n".join(map(str, check_superset(old, new))))
 
 
@@ -172,7 +181,9 @@ def test_wider_space_has_every_earlier_config(space, seed):
 
     def wider(_, domain):
         if isinstance(domain, Numeric):
-            return replace(domain, upper=domain.upper + rng.integers(3) * (domain.step or 1))
+            return replace(
+                domain, upper=domain.upper + rng.integers(3) * (domain.step or 1)
+            )
         if isinstance(domain, Choice) and rng.random() < 0.5:
             return Choice((*domain.values, "another"))
         return domain
@@ -180,4 +191,5 @@ def test_wider_space_has_every_earlier_config(space, seed):
     grown = transform(space, wider)
     old = Encoding(space)
     assert list(check_superset(space, grown)) == []
-    Encoding(grown).encode(old.decode(rng.random(len(old))))  # raises for a value outside
+    # Raises for a value outside
+    Encoding(grown).encode(old.decode(rng.random(len(old))))

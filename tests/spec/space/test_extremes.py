@@ -36,7 +36,9 @@ def test_extreme_configs_cover_each_extreme(space):
         if isinstance(value, Domain) and not any(
             isinstance(v, Mapping) for v in value.list_extremes()
         ):
-            assert {str(v) for v in value.list_extremes()} == {str(c[name]) for c in configs}
+            assert {str(v) for v in value.list_extremes()} == {
+                str(c[name]) for c in configs
+            }
     assert all(list(config) == list(space) for config in configs)
     assert not any(list(list_domains(config)) for config in configs)
 
@@ -52,9 +54,16 @@ def test_extremes_and_their_pairs_are_those_of_the_allowed_configs(space, forbid
         return
     assert all(config in allowed for config in extreme)
     for name in NAMES:
-        assert {config[name] for config in extreme} == {config[name] for config in allowed}
+        assert {config[name] for config in extreme} == {
+            config[name] for config in allowed
+        }
     paired = list(list_paired_configs(space, NAMES, forbid))
-    assert all(config in allowed and values.items() <= config.items() for config, values in paired)
+    assert all(
+        config in allowed and values.items() <= config.items()
+        for config, values in paired
+    )
     for one, other in combinations(NAMES, 2):
         wanted = {(c[one], c[other]) for c in allowed if c[one] and c[other]}
-        assert {(v[one], v[other]) for _, v in paired if v.keys() == {one, other}} == wanted
+        assert {
+            (v[one], v[other]) for _, v in paired if v.keys() == {one, other}
+        } == wanted

@@ -5,7 +5,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tuner.spec.space.domains import Choice, Numeric
-from tuner.spec.space.grid import MAX_LISTED, Grid, every_value, iterate_cells, list_grid_values
+from tuner.spec.space.grid import (
+    MAX_LISTED,
+    Grid,
+    every_value,
+    iterate_cells,
+    list_grid_values,
+)
 from tuner.spec.space.parsing import parse_domain, parse_space
 from tuner.spec.space.spaces import config_at, list_domains
 from tuner.testing.spaces import spaces
@@ -61,7 +67,9 @@ def test_grid_through_config_keeps_count_and_begins_there(space, random):
 
 
 def test_grid_through_config_replaces_nearest_value():
-    space = parse_space({"lr": "loguniform(1e-4, 1e-2)", "o": "choice([{'m': uniform(0, 1)}, 2])"})
+    space = parse_space(
+        {"lr": "loguniform(1e-4, 1e-2)", "o": "choice([{'m': uniform(0, 1)}, 2])"}
+    )
     config = {"lr": 0.004, "o": {"m": 0.9}}
     grid = Grid(space, three, through=config)
     configs = [grid[index] for index in range(grid.size)]
@@ -70,11 +78,15 @@ def test_grid_through_config_replaces_nearest_value():
 
 
 def _repeats(domain):
-    return isinstance(domain, Choice) and len(set(map(repr, domain.values))) < len(domain.values)
+    return isinstance(domain, Choice) and len(set(map(repr, domain.values))) < len(
+        domain.values
+    )
 
 
 def test_grid_of_billions_lists_none():
-    space = parse_space({"a": "randint(0, 1000000000000)", "b": "choice([1, {'c': 'x'}])"})
+    space = parse_space(
+        {"a": "randint(0, 1000000000000)", "b": "choice([1, {'c': 'x'}])"}
+    )
     grid = Grid(space, every_value)
     assert grid.size == 2 * 10**12
     assert grid[10**12 + 1] == {"a": 5 * 10**11, "b": {"c": "x"}}
@@ -86,5 +98,7 @@ def test_spread_visits_each_cell_once_in_a_fixed_order_and_is_bounded():
     order = Grid(space, three).shuffle_cells()
     assert sorted(order) == list(range(6))
     assert order == Grid(space, three).shuffle_cells() != sorted(order)
-    order = Grid(parse_space({"a": "randint(0, 1000000000000)"}), every_value).shuffle_cells()
+    order = Grid(
+        parse_space({"a": "randint(0, 1000000000000)"}), every_value
+    ).shuffle_cells()
     assert 0.8 * MAX_LISTED < len(set(order)) == len(order) <= MAX_LISTED

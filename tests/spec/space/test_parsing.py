@@ -12,7 +12,12 @@ from ray import tune
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Domain, constant
-from tuner.spec.space.parsing import EXAMPLES, convert_ray_domain, parse_domain, parse_space
+from tuner.spec.space.parsing import (
+    EXAMPLES,
+    convert_ray_domain,
+    parse_domain,
+    parse_space,
+)
 from tuner.spec.space.spaces import format_space
 from tuner.testing.spaces import leaves, spaces
 
@@ -110,19 +115,33 @@ def test_parse_domain_any_text_is_parsed_or_refused(text):
 def test_parse_domain_option_may_resemble_a_call():
     values = ("A(", "resnet(18)", "f(x)(")
     domain = Choice(values)
-    assert parse_domain(str(domain)) == convert_ray_domain(tune.choice(list(values))) == domain
-    assert parse_space({"a": {"grid_search": list(values)}})["a"] == Choice(values, "grid_search")
+    assert (
+        parse_domain(str(domain))
+        == convert_ray_domain(tune.choice(list(values)))
+        == domain
+    )
+    assert parse_space({"a": {"grid_search": list(values)}})["a"] == Choice(
+        values, "grid_search"
+    )
 
 
 def test_parse_space_reports_all_faults():
     with pytest.raises(FaultsError) as refused:
-        parse_space({"lr": "loguniform(0, 1)", "b": {"x": "choice([])"}, "a.b": 1, "f": object()})
+        parse_space(
+            {
+                "lr": "loguniform(0, 1)",
+                "b": {"x": "choice([])"},
+                "a.b": 1,
+                "f": object(),
+            }
+        )
     keys = [fault.key for fault in refused.value.faults]
     assert keys == ["lr", "b.x", "", "f"]
 
 
 @pytest.mark.parametrize(
-    "written", [tune.sample_from(lambda: 1), "sample_from(lambda spec: 1)", "tune.sample_from(f)"]
+    "written",
+    [tune.sample_from(lambda: 1), "sample_from(lambda spec: 1)", "tune.sample_from(f)"],
 )
 def test_parse_space_sample_from_names_the_alternative(snapshot, written):
     with snapshot.raises(FaultsError):
@@ -133,7 +152,11 @@ def test_parse_space_sample_from_names_the_alternative(snapshot, written):
 def test_constant_has_one_value(value):
     written = constant(value)
     assert parse_domain(str(written)) == parse_space({"a": written})["a"] == written
-    assert (written.compute_value(0), written.compute_value(1), written.size) == (value, value, 1)
+    assert (written.compute_value(0), written.compute_value(1), written.size) == (
+        value,
+        value,
+        1,
+    )
     assert str(written).startswith("constant(")
 
 
@@ -167,7 +190,8 @@ DISGUISED = {
 
 
 @pytest.mark.parametrize(
-    ("value", "plain"), [(v, plain) for plain, values in DISGUISED.items() for v in values]
+    ("value", "plain"),
+    [(v, plain) for plain, values in DISGUISED.items() for v in values],
 )
 def test_values_of_other_types_are_read_back_as_plain_ones(value, plain):
     inside = {"list": [value, (value,)], "mapping": {"x": value}}
@@ -201,11 +225,19 @@ def test_values_of_other_types_are_read_back_as_plain_ones(value, plain):
 def test_bounds_of_numpy_are_plain_numbers(call):
     bounds = np.array([1, 5])
     assert convert_ray_domain(call(*bounds)) == convert_ray_domain(call(1, 5))
-    assert parse_domain(str(convert_ray_domain(call(*bounds)))) == convert_ray_domain(call(1, 5))
+    assert parse_domain(str(convert_ray_domain(call(*bounds)))) == convert_ray_domain(
+        call(1, 5)
+    )
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", np.array([1, 2]), 1j, float("nan")])
+@pytest.mark.parametrize(
+    "value", [object(), {1, 2}, b"bytes", np.array([1, 2]), 1j, float("nan")]
+)
 def test_values_that_are_not_plain_are_refused(value):
-    for space in ({"a": value}, {"a": tune.choice([1, value])}, {"a": tune.choice([[value]])}):
+    for space in (
+        {"a": value},
+        {"a": tune.choice([1, value])},
+        {"a": tune.choice([[value]])},
+    ):
         with pytest.raises(FaultsError):
             parse_space(space)

@@ -66,7 +66,8 @@ def test_drawn_points_have_the_density(text, prior, confidence):
 
 @pytest.mark.parametrize("confidence", [0.1, 0.5, 1, 3])
 @pytest.mark.parametrize(
-    "values", ["choice(['sgd', 'adamw'], {})", "choice(['sgd', 'adamw', 'muon', 'lion'], {})"]
+    "values",
+    ["choice(['sgd', 'adamw'], {})", "choice(['sgd', 'adamw', 'muon', 'lion'], {})"],
 )
 def test_prior_of_a_choice_favours_its_value_at_any_confidence(values, confidence):
     text = values.format(f"prior='adamw', confidence={confidence}")
@@ -89,7 +90,9 @@ def test_favour_fades_with_trials_and_ignores_inactive_columns():
     assert early[0] > early[1]
     space = {"m": "choice([{'k': 'a', 'x': uniform(0, 1, prior=0.2)}, {'k': 'b'}])"}
     priors = priors_of(**space)
-    assert priors.compute_bonus(np.array([[0.75, np.nan]]), trials=1, trust=1.0) == [0.0]
+    assert priors.compute_bonus(np.array([[0.75, np.nan]]), trials=1, trust=1.0) == [
+        0.0
+    ]
 
 
 @pytest.mark.parametrize("failed", [0, 3])
@@ -111,7 +114,10 @@ def test_trust_depends_on_how_the_priors_rank_the_losses(failed):
 @pytest.mark.parametrize("losses", [[], [1.0, 2.0], [1.0, 1.0, 1.0, 1.0]])
 def test_trust_without_evidence_is_whole(losses):
     u_ND = np.linspace(0.5, 1, len(losses))[:, None]
-    assert priors_of(x="uniform(0, 1, prior=0.5)").estimate_trust(u_ND, np.array(losses)) == 1.0
+    assert (
+        priors_of(x="uniform(0, 1, prior=0.5)").estimate_trust(u_ND, np.array(losses))
+        == 1.0
+    )
 
 
 def test_sampled_draws_from_a_mistrusted_prior_more_rarely():

@@ -28,9 +28,15 @@ def test_config_at_replaces_every_domain(space, data):
 
 
 def test_walk_branches_with_shared_names_differ():
-    space = parse_space({"a": "choice([{'x': uniform(0, 1)}, {'x': 3}])", "b": {"c": 1}})
+    space = parse_space(
+        {"a": "choice([{'x': uniform(0, 1)}, {'x': 3}])", "b": {"c": 1}}
+    )
     x = (Position("a.x", (("a", 0),)), Position("a.x", (("a", 1),)))
-    assert [position for position, _ in walk(space)] == [Position("a"), *x, Position("b.c")]
+    assert [position for position, _ in walk(space)] == [
+        Position("a"),
+        *x,
+        Position("b.c"),
+    ]
     assert {position.choice for position in x} == {Position("a")}
     assert Position("b.c").choice is None
 

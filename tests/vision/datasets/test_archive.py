@@ -14,7 +14,9 @@ CONTENT = bytes(range(256)) * (CHUNK_BYTES // 200)  # more than one chunk
 def archive(tmp_path):
     (tmp_path / "remote").write_bytes(CONTENT)
     md5 = hashlib.md5(CONTENT).hexdigest()
-    return Archive("Played", "played.tar", (tmp_path / "remote").as_uri(), md5, "raw", "decoded")
+    return Archive(
+        "Played", "played.tar", (tmp_path / "remote").as_uri(), md5, "raw", "decoded"
+    )
 
 
 @pytest.fixture

@@ -43,7 +43,9 @@ def test_load_reads_the_extracted_folder(tmp_path):
 def test_load_splits_by_the_seed_and_keeps_the_official_test(tmp_path):
     source = write_archive(tmp_path / ARCHIVE)
     arrays = load(tmp_path, split_seed=0, source=source)
-    train, validation, test = (arrays.splits[k] for k in ("train", "validation", "test"))
+    train, validation, test = (
+        arrays.splits[k] for k in ("train", "validation", "test")
+    )
     assert np.array_equal(test, np.arange(5 * IMAGES_A_FILE, 6 * IMAGES_A_FILE))
     assert sorted([*train, *validation]) == [*range(5 * IMAGES_A_FILE)]
     assert np.bincount(arrays.labels_N[validation]).tolist() == [2] * 10
@@ -82,7 +84,9 @@ def test_load_of_a_damaged_file_raises_and_leaves_nothing(tmp_path, content, sna
 
 
 def test_load_of_hostile_archive_writes_inside_folder(tmp_path):
-    members = [tarfile.TarInfo(name) for name in ("../../escaped", str(tmp_path / "absolute"))]
+    members = [
+        tarfile.TarInfo(name) for name in ("../../escaped", str(tmp_path / "absolute"))
+    ]
     for member in members:
         member.size = 1
     folder = tmp_path / "a/b"
@@ -94,7 +98,8 @@ def test_load_of_hostile_archive_writes_inside_folder(tmp_path):
 
 def test_load_of_an_archive_with_a_link_raises(snapshot, tmp_path):
     (tmp_path / "secret").write_bytes(b"\0" * 3073 * IMAGES_A_FILE)
-    link = tarfile.TarInfo(f"{EXTRACTED}/{cifar10.TEST_FILE}")  # the later of two members counts
+    # The later of two members counts
+    link = tarfile.TarInfo(f"{EXTRACTED}/{cifar10.TEST_FILE}")
     link.type = tarfile.SYMTYPE
     link.linkname = str(tmp_path / "secret")
     source = write_archive(tmp_path / "data" / ARCHIVE, extra=[link])

@@ -54,7 +54,9 @@ def test_split_train_validation_test_is_a_repeatable_partition(labels, data, see
         ("~/mine", None, "/home/me/mine"),
     ],
 )
-def test_data_folder_prefers_setting_then_environment(data_dir, variable, expected, monkeypatch):
+def test_data_folder_prefers_setting_then_environment(
+    data_dir, variable, expected, monkeypatch
+):
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("TUNER_DATA", variable or "")
     assert resolve_data_folder(data_dir) == Path(expected)
@@ -70,7 +72,9 @@ def photos_dir(tmp_path, data_home):
 
 
 def learner(photos_dir, **changed):
-    return ImageClassifier({"lr": 0.1}, {**SETTINGS, "dataset": f"folder:{photos_dir}", **changed})
+    return ImageClassifier(
+        {"lr": 0.1}, {**SETTINGS, "dataset": f"folder:{photos_dir}", **changed}
+    )
 
 
 def test_state_of_a_folder_describes_its_data(snapshot, photos_dir, tmp_path):

@@ -21,7 +21,9 @@ def arrays():
 
 def test_load_gives_pixels_and_labels_of_scikit_learn(arrays):
     expected = load_digits()
-    assert np.array_equal(arrays.images_NHWC[..., 0], expected.images * digits.PIXEL_SCALE)
+    assert np.array_equal(
+        arrays.images_NHWC[..., 0], expected.images * digits.PIXEL_SCALE
+    )
     assert np.array_equal(arrays.labels_N, expected.target)
     assert arrays.images_NHWC.dtype == np.uint8
 

@@ -33,6 +33,6 @@ def test_fitted_to_images_of_which_none_is_wrong_is_not_certain(count):
 
 def test_calibration_error_is_the_distance_of_probability_and_accuracy():
     logits_NK = torch.tensor([[9.0, -9.0]] * 4, dtype=torch.float64)
-    assert compute_calibration_error(logits_NK, torch.tensor([0, 0, 0, 1])) == pytest.approx(
-        0.25, abs=1e-6
-    )
+    assert compute_calibration_error(
+        logits_NK, torch.tensor([0, 0, 0, 1])
+    ) == pytest.approx(0.25, abs=1e-6)

@@ -32,7 +32,10 @@ class Tested:
         measured[-1].append(state)
 
     def test(self):
-        return {"test_loss": torch.tensor(0.25) + self.bias, "test_accuracy": self.accuracy}
+        return {
+            "test_loss": torch.tensor(0.25) + self.bias,
+            "test_accuracy": self.accuracy,
+        }
 
 
 EXAMINED = {
@@ -68,12 +71,16 @@ def train(config):
 @pytest.fixture
 def folder(tmp_path):
     measured.clear()
-    folder = make_folder(tmp_path / "digits", trainable=f"{__name__}:Tested", training={"width": 8})
+    folder = make_folder(
+        tmp_path / "digits", trainable=f"{__name__}:Tested", training={"width": 8}
+    )
     writer = Writer(folder)
     for number, values in ((1, [0.5, 0.4]), (2, [0.6, 0.9, 0.8])):
         trial_id = writer.trial(number, values)
         for epoch, accuracy in enumerate(values, start=1):
-            path = folder / "trials" / trial_id / "checkpoints" / str(epoch) / "state.pt"
+            path = (
+                folder / "trials" / trial_id / "checkpoints" / str(epoch) / "state.pt"
+            )
             path.parent.mkdir(parents=True)
             torch.save({"accuracy": accuracy, "bias": torch.zeros(1)}, path)
             writer.journal_checkpoint(trial_id, epoch, path)
@@ -147,7 +154,9 @@ def test_evaluate_passes_trial_and_data_dir(folder):
     assert measured[0][1] == {"epochs": 10, "seed": 1, "width": 8, "data_dir": "/data"}
 
 
-def test_evaluate_export_of_a_custom_learner_loads_its_tensors(snapshot, folder, tmp_path):
+def test_evaluate_export_of_a_custom_learner_loads_its_tensors(
+    snapshot, folder, tmp_path
+):
     """Its tensors are those of the export, all else is a new Learner's."""
     export = read_export(Results(folder).export(tmp_path / "out"))
     result = evaluate_export(export, data_dir="/data")

@@ -32,7 +32,9 @@ def outputs(file, inputs_NCHW, before, after):
     return torch.from_numpy(np.concatenate(measured))
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [("onnx", "float64"), ("torch-export", "float32")])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("onnx", "float64"), ("torch-export", "float32")]
+)
 def test_formats_give_the_probabilities_of_predict(tmp_path, kind, dtype, data_home):
     if kind == "onnx":
         reason = "no test of it: pip install 'tuner[onnx]'"
@@ -49,7 +51,9 @@ def test_formats_give_the_probabilities_of_predict(tmp_path, kind, dtype, data_h
     assert written == {FILES[each] for each in formats}  # with their weights
     files = sorted(str(path) for path in folder.rglob("*.jpg"))[:5]
     pixels_NHWC = np.stack([read_export(export).read_pixels(file) for file in files])
-    images_NCHW = torch.cat([load_image(file, export) for file in files]).float().numpy()
+    images_NCHW = (
+        torch.cat([load_image(file, export) for file in files]).float().numpy()
+    )
     logits_NK = outputs(export / FILES[kind], images_NCHW, "images", "logits")
     pixels_NCHW = pixels_NHWC.transpose(0, 3, 1, 2)
     from_pixels_NK = outputs(

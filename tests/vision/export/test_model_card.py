@@ -23,7 +23,8 @@ CONFIG = {
         "image_size": 32,
         "num_classes": 12,
     },
-    "input": PIXELS | {"mean": (0.5, 0.25, 0.125), "std": (0.25, 0.25, 0.5), "mirrored": True},
+    "input": PIXELS
+    | {"mean": (0.5, 0.25, 0.125), "std": (0.25, 0.25, 0.5), "mirrored": True},
     "data": {
         "name": "photos",
         "title": "Photographs",
@@ -47,7 +48,12 @@ CONFIG = {
         "experiment": "first",
         "strategy": "hyperopt",
         "space": {"lr": "loguniform(0.001, 1)", "layers": "choice([[8, 4], [16]])"},
-        "scheduler": {"name": "asha", "max_t": 10, "reduction_factor": 3.0, "brackets": None},
+        "scheduler": {
+            "name": "asha",
+            "max_t": 10,
+            "reduction_factor": 3.0,
+            "brackets": None,
+        },
         "seed": 0,
         "counts": {"completed": 4, "stopped": 20, "failed": 0},
     },
@@ -90,8 +96,14 @@ CARDS: dict[str, Any] = {
         {"test": None, "confirmed": None},
     ),
     "of a custom learner": ({**UNKNOWN, "trainable": "mine:MyLearner"}, {}),
-    "of a folder": ({**UNKNOWN, "trainable": "mine:MyLearner", "weights_sha256": None}, {}),
-    "of a script": ({**UNKNOWN, "trainable": "$ python train.py", "weights_sha256": None}, {}),
+    "of a folder": (
+        {**UNKNOWN, "trainable": "mine:MyLearner", "weights_sha256": None},
+        {},
+    ),
+    "of a script": (
+        {**UNKNOWN, "trainable": "$ python train.py", "weights_sha256": None},
+        {},
+    ),
 }
 
 
@@ -122,7 +134,9 @@ def smooth(height, width):
     """A gradient, with a little noise: JPEG keeps it about as it is."""
     rows, columns = np.mgrid[:height, :width] / max(height, width)
     image = np.stack([255 * rows, 255 * columns, 128 * (rows + columns)], 2)
-    return (image * 0.9 + noise(height, width, 3, most=20)).clip(0, 255).astype(np.uint8)
+    return (
+        (image * 0.9 + noise(height, width, 3, most=20)).clip(0, 255).astype(np.uint8)
+    )
 
 
 def exif(orientation):
@@ -136,8 +150,12 @@ IMAGES = {
     "wide.png": (Image.fromarray(noise(45, 83, 3)), {}),
     "tall.jpg": (Image.fromarray(smooth(97, 60)), {}),
     "large.jpg": (Image.fromarray(smooth(1001, 1503)), {}),  # decoded at a fraction
-    "large.png": (Image.fromarray(smooth(800, 601)), {}),  # reduced before it is resized
-    **{f"exif{n}.jpg": (Image.fromarray(smooth(300, 170)), {"exif": exif(n)}) for n in (3, 6)},
+    # Reduced before it is resized
+    "large.png": (Image.fromarray(smooth(800, 601)), {}),
+    **{
+        f"exif{n}.jpg": (Image.fromarray(smooth(300, 170)), {"exif": exif(n)})
+        for n in (3, 6)
+    },
     "transparent.png": (Image.fromarray(noise(50, 40, 4)), {}),
     "palette.png": (Image.fromarray(smooth(70, 50)).quantize(20), {"transparency": 3}),
     "grey.png": (Image.fromarray(noise(50, 41)), {}),
@@ -147,11 +165,15 @@ IMAGES = {
     "cmyk.jpg": (Image.fromarray(smooth(300, 200)).convert("CMYK"), {}),
 }
 GREY = ("grey.png", "grey_alpha.png", "bilevel.png", "deep.png")
-MODELS = [(name, 3, "float32") for name in IMAGES] + [(name, 1, "float64") for name in GREY]
+MODELS = [(name, 3, "float32") for name in IMAGES] + [
+    (name, 1, "float64") for name in GREY
+]
 
 
 @pytest.mark.parametrize(("name", "channels", "dtype"), MODELS)
-def test_card_program_without_tuner_gives_the_same_pixels(name, channels, dtype, tmp_path):
+def test_card_program_without_tuner_gives_the_same_pixels(
+    name, channels, dtype, tmp_path
+):
     image, options = IMAGES[name]
     path = tmp_path / name
     image.save(path, **options)
@@ -160,7 +182,10 @@ def test_card_program_without_tuner_gives_the_same_pixels(name, channels, dtype,
         | {"dtype": dtype, "channels": channels}
         | {k: CONFIG["input"][k][:channels] for k in ("mean", "std")}
     )
-    changes = {"input": input_settings, "model": CONFIG["model"] | {"in_channels": channels}}
+    changes = {
+        "input": input_settings,
+        "model": CONFIG["model"] | {"in_channels": channels},
+    }
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"format": 2} | changes))
     program: dict[str, Any] = {}
     exec(programs(card(changes))[1], program)

@@ -25,7 +25,9 @@ def photos_dir(tmp_path, data_home):
 
 @pytest.fixture
 def results(photos_dir, tmp_path):
-    return trained(tmp_path / "results/photos", dataset=f"folder:{photos_dir}", image_size=12)
+    return trained(
+        tmp_path / "results/photos", dataset=f"folder:{photos_dir}", image_size=12
+    )
 
 
 def test_export_needs_no_images_and_names_no_paths(results, photos_dir, tmp_path):
@@ -38,7 +40,10 @@ def test_export_needs_no_images_and_names_no_paths(results, photos_dir, tmp_path
     assert len(config.input.mean) == len(config.input.std) == 3
     assert (config.data.train, config.data.validation, config.data.test) == (84, 18, 18)
     assert config.data.name == config.training["dataset"] == "folder:photos"
-    assert str(tmp_path) not in (to / "config.json").read_text() + (to / "README.md").read_text()
+    assert (
+        str(tmp_path)
+        not in (to / "config.json").read_text() + (to / "README.md").read_text()
+    )
     assert load_model(to)(torch.zeros(1, 3, 12, 12)).shape == (1, 3)
 
 
@@ -52,7 +57,9 @@ def test_evaluate_of_moved_images_uses_the_split_of_the_search(
     monkeypatch.chdir(moved.parent)
     measured_again = evaluate_export(read_export(to))
     assert measured_again.pop("confusion") == measured.pop("confusion")
-    files = [[each["file"] for each in m.pop("mistakes")] for m in (measured, measured_again)]
+    files = [
+        [each["file"] for each in m.pop("mistakes")] for m in (measured, measured_again)
+    ]
     assert files[0] == files[1]
     assert all(file.startswith(str(moved)) for file in files[0])
     calibrated = {"test_loss": measured_again["test_loss"]}  # by its temperature
@@ -80,7 +87,8 @@ def predicted(export, folder, names="*.jpg", bits=None):
     right = 0
     for file in files:
         pixels_HWC = (
-            torch.tensor(crop_square(Image.open(file), size=12, channels=3, bits=bits)) / 255
+            torch.tensor(crop_square(Image.open(file), size=12, channels=3, bits=bits))
+            / 255
         )
         with torch.no_grad():
             logits = model(((pixels_HWC - mean_C) / std_C).permute(2, 0, 1)[None])
@@ -88,7 +96,9 @@ def predicted(export, folder, names="*.jpg", bits=None):
     return right, len(files)
 
 
-def test_evaluate_export_of_some_classes_keeps_the_labels_of_the_model(snapshot, export, tmp_path):
+def test_evaluate_export_of_some_classes_keeps_the_labels_of_the_model(
+    snapshot, export, tmp_path
+):
     some = photos.write(tmp_path / "some", each=1, seed=1000)
     for name in ("daisy", "rose"):
         shutil.rmtree(some / name)
@@ -113,10 +123,15 @@ def test_evaluate_export_of_splits_measures_the_test_folder(snapshot, export, tm
         evaluate_export(export, data_dir=str(root))
 
 
-def test_evaluate_export_on_the_images_of_its_training_warns(export, photos_dir, caplog):
+def test_evaluate_export_on_the_images_of_its_training_warns(
+    export, photos_dir, caplog
+):
     assert evaluate_export(export, data_dir=str(photos_dir))["images"] == 120
     [record] = caplog.records
-    assert "84 of these 120 are its training split, so the metrics flatter" in record.message
+    assert (
+        "84 of these 120 are its training split, so the metrics flatter"
+        in record.message
+    )
 
 
 def test_evaluate_export_of_missing_or_empty_folder_raises(snapshot, export, tmp_path):
@@ -147,10 +162,14 @@ def test_deep_images_for_a_model_of_8_bits_must_use_all_bits(results, tmp_path):
     assert rule in prediction.fault
     with pytest.raises(DataError, match=rule):
         tuner.load_image(file, to)
-    with pytest.raises(DataError, match="bits a channel, and the model was trained on images of 8"):
+    with pytest.raises(
+        DataError, match="bits a channel, and the model was trained on images of 8"
+    ):
         evaluate_export(read_export(to), data_dir=str(others))
     deep(photos.write(tmp_path / "all", each=2, seed=1000), 65535)
-    assert evaluate_export(read_export(to), data_dir=str(tmp_path / "all"))["images"] == 6
+    assert (
+        evaluate_export(read_export(to), data_dir=str(tmp_path / "all"))["images"] == 6
+    )
 
 
 def test_evaluate_export_scales_deep_images_as_in_training(photos_dir, tmp_path):
@@ -162,7 +181,9 @@ def test_evaluate_export_scales_deep_images_as_in_training(photos_dir, tmp_path)
     others = photos.write(tmp_path / "others", each=20, seed=1000)
     deep(others, 1023)  # darker, and not to be scaled by 10 bits
     right, count = predicted(export, others, "*.png", bits=12)
-    assert evaluate_export(export, data_dir=str(others))["test_accuracy"] == right / count
+    assert (
+        evaluate_export(export, data_dir=str(others))["test_accuracy"] == right / count
+    )
 
 
 def test_export_imports_and_reads_nothing_that_a_folder_names(results, tmp_path):

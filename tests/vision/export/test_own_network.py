@@ -77,7 +77,9 @@ def test_load_model_with_trust_rebuilds_the_model(results, module, tmp_path, dty
     assert torch.equal(torch.random.get_rng_state(), before)
     assert not model.training
     weights = read_export(folder).load_weights()
-    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+    assert all(
+        torch.equal(value, weights[name]) for name, value in model.state_dict().items()
+    )
     logits = model(torch.ones(3, 1, 8, 8, dtype=getattr(torch, dtype)))
     assert (logits.shape, logits.dtype) == ((3, 10), getattr(torch, dtype))
 

@@ -18,7 +18,12 @@ from tuner.vision.export import predict as module
 from tuner.vision.export import write
 from tuner.vision.export.calibration import fit_calibration
 from tuner.vision.export.evaluate import evaluate, evaluate_export
-from tuner.vision.export.predict import Prediction, find_image_files, predict, predict_files
+from tuner.vision.export.predict import (
+    Prediction,
+    find_image_files,
+    predict,
+    predict_files,
+)
 from tuner.vision.export.read import read_export
 from tuner.vision.export.write import export_model
 
@@ -35,7 +40,9 @@ def storage(tmp_path_factory):
 
 def exported(storage, name, **training):
     dataset = f"folder:{storage / 'photos'}"
-    results = trained(storage / "results" / name, dataset=dataset, image_size=12, **training)
+    results = trained(
+        storage / "results" / name, dataset=dataset, image_size=12, **training
+    )
     return results.export(storage / name)
 
 
@@ -52,13 +59,20 @@ def expected(model, file):
 
 @pytest.mark.parametrize(
     ("training", "rounding"),
-    [({"test_time_flip": True, "dtype": "float64"}, 1e-6), ({"precision": "bf16"}, 0.05)],
+    [
+        ({"test_time_flip": True, "dtype": "float64"}, 1e-6),
+        ({"precision": "bf16"}, 0.05),
+    ],
 )
-def test_predict_gives_the_probabilities_of_evaluate(storage, tmp_path, training, rounding):
+def test_predict_gives_the_probabilities_of_evaluate(
+    storage, tmp_path, training, rounding
+):
     to = exported(storage, "-".join(training), **training)
     new = photos.write(tmp_path / "new", each=50, seed=50)
     predictions = list(predict(to, [new]))
-    labelled = [(each, os.path.basename(os.path.dirname(each.file))) for each in predictions]
+    labelled = [
+        (each, os.path.basename(os.path.dirname(each.file))) for each in predictions
+    ]
     loss = -sum(math.log(dict(each.top)[name]) for each, name in labelled) / 150
     right = sum(each.label == name for each, name in labelled) / 150
     for each in predictions[:9]:
@@ -66,7 +80,10 @@ def test_predict_gives_the_probabilities_of_evaluate(storage, tmp_path, training
         assert dict(each.top) == pytest.approx(by_label, abs=rounding)
     measured = evaluate_export(read_export(to), data_dir=str(new))
     assert measured["test_loss"] == pytest.approx(loss, abs=1e-6)
-    assert (measured["images"], measured["test_accuracy"]) == (150, pytest.approx(right))
+    assert (measured["images"], measured["test_accuracy"]) == (
+        150,
+        pytest.approx(right),
+    )
 
 
 def dirty(folder):
@@ -88,7 +105,11 @@ def dirty(folder):
     }
     for name, (image, how) in images.items():
         image.save(folder / name, **how)
-    bad = {"empty.jpg": b"", "page.png": b"<html></html>", "huge.ppm": b"P6 60000 60000 255\n"}
+    bad = {
+        "empty.jpg": b"",
+        "page.png": b"<html></html>",
+        "huge.ppm": b"P6 60000 60000 255\n",
+    }
     for name in images:
         content = (folder / name).read_bytes()
         bad[f"begun_{name}"] = content[:20]
@@ -107,10 +128,16 @@ def dirty(folder):
 def test_predict_continues_after_unreadable_files(model, tmp_path):
     good, bad = dirty(tmp_path / "dirty")
     extra = tmp_path / "gone.jpg", tmp_path / "dirty/x.jpg"
-    predictions = {each.file: each for each in predict(model, [tmp_path / "dirty", *extra])}
+    predictions = {
+        each.file: each for each in predict(model, [tmp_path / "dirty", *extra])
+    }
     assert predictions.keys() == {*map(str, (*good, *bad, *extra))}
-    assert {file for file, each in predictions.items() if each.fault} == {*map(str, (*bad, *extra))}
-    assert not any(each.top or each.label for each in predictions.values() if each.fault)
+    assert {file for file, each in predictions.items() if each.fault} == {
+        *map(str, (*bad, *extra))
+    }
+    assert not any(
+        each.top or each.label for each in predictions.values() if each.fault
+    )
     for file in good:
         each = predictions[str(file)]
         values = [dict(each.top)[name] for name in photos.CLASSES]
@@ -119,24 +146,42 @@ def test_predict_continues_after_unreadable_files(model, tmp_path):
         assert each.probability == max(values)
 
 
-def test_predict_keeps_the_order_of_paths_over_several_batches(model, tmp_path, monkeypatch):
+def test_predict_keeps_the_order_of_paths_over_several_batches(
+    model, tmp_path, monkeypatch
+):
     monkeypatch.setattr(module, "_BATCH_BYTES", 4 * 3 * 12 * 12)  # four images
     new = photos.write(tmp_path / "new", each=3, seed=50)
     (new / "rose/0001.jpg").write_bytes(b"")
     paths = [new / "tulip", new / "daisy/0002.jpg", new / "rose", new / "daisy"]
     predictions = predict(model, paths, top=1)
-    names = ["tulip/0000", "tulip/0001", "tulip/0002", "daisy/0002", "rose/0000", "rose/0001"]
+    names = [
+        "tulip/0000",
+        "tulip/0001",
+        "tulip/0002",
+        "daisy/0002",
+        "rose/0000",
+        "rose/0001",
+    ]
     names += ["rose/0002", "daisy/0000", "daisy/0001", "daisy/0002"]
     for each, name in zip(predictions, names, strict=True):
         assert each.file == str(new / f"{name}.jpg")
         assert bool(each.fault) == (name == "rose/0001")
         if not each.fault:
-            assert each.probability == pytest.approx(max(expected(model, each.file)), abs=1e-6)
+            assert each.probability == pytest.approx(
+                max(expected(model, each.file)), abs=1e-6
+            )
             assert len(each.top) == 1
 
 
 def test_image_files_are_in_order_and_below_folders(tmp_path):
-    for name in ("b/2.png", "b/10.JPG", "b/a/1.tif", ".c/1.png", "a.txt", "d.jpg/e.webp"):
+    for name in (
+        "b/2.png",
+        "b/10.JPG",
+        "b/a/1.tif",
+        ".c/1.png",
+        "a.txt",
+        "d.jpg/e.webp",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).touch()
     (tmp_path / "b/loop").symlink_to(tmp_path)
@@ -151,7 +196,9 @@ def test_predict_of_a_model_of_grey_images(tmp_path):
     Image.new("L", (20, 20), 99).save(tmp_path / "grey.png")
     Image.new("RGB", (20, 20), "red").save(tmp_path / "red.png")
     grey, red = predict(to, [tmp_path / "grey.png", tmp_path / "red.png"])
-    assert dict(grey.top)["3"] == pytest.approx(expected(to, tmp_path / "grey.png")[3], abs=1e-6)
+    assert dict(grey.top)["3"] == pytest.approx(
+        expected(to, tmp_path / "grey.png")[3], abs=1e-6
+    )
     assert red == Prediction(str(tmp_path / "red.png"), fault=red.fault)
     assert "it is in colour" in red.fault
 
@@ -186,7 +233,8 @@ def test_the_temperature_is_fitted_to_images_of_all_classes(storage, monkeypatch
 def test_an_export_of_a_fold_has_the_temperature_of_its_held_out_images(tmp_path):
     results = trained(tmp_path / "digits", folds=2, fold_epochs=1)
     config = read_document(export_model(results, tmp_path / "m") / "config.json")
-    assert config["calibration"]["images"] == 719  # the second fold of 1,437 images holds out 718
+    # The second fold of 1,437 images holds out 718
+    assert config["calibration"]["images"] == 719
     assert (config["data"]["train"], config["data"]["validation"]) == (718, 719)
     text = "The model is that of fold 1 alone, which trained without the images"
     assert text in read_card(tmp_path / "m")
@@ -194,7 +242,9 @@ def test_an_export_of_a_fold_has_the_temperature_of_its_held_out_images(tmp_path
     assert evaluate(results)["test_accuracy"] == again["test_accuracy"]
 
 
-def test_an_export_of_a_refit_has_the_temperature_of_the_trial_that_it_takes_after(tmp_path):
+def test_an_export_of_a_refit_has_the_temperature_of_the_trial_that_it_takes_after(
+    tmp_path,
+):
     source = export_model(trained(tmp_path / "s"), tmp_path / "source")
     spec = {"metric": "epochs_trained", "refits": REFITS}
     results = trained(tmp_path / "s-refit", spec=spec, train_on="train+validation")

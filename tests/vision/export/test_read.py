@@ -71,11 +71,15 @@ def test_load_model_gives_the_measured_logits_and_trains_as_the_network_alone(tm
         assert torch.equal(model(x_NCHW), mean_NK / export.temperature)
         assert not torch.allclose(model(x_NCHW), network(x_NCHW) / export.temperature)
         assert torch.equal(model.train()(x_NCHW), network.train()(x_NCHW))
-    assert torch.equal(pickle.loads(pickle.dumps(model)).eval()(x_NCHW), model.eval()(x_NCHW))
+    assert torch.equal(
+        pickle.loads(pickle.dumps(model)).eval()(x_NCHW), model.eval()(x_NCHW)
+    )
 
 
 def test_load_image_equals_a_batch_of_training(exported, tmp_path):
-    Image.fromarray((load_digits().images[0] * 15).astype(np.uint8)).save(tmp_path / "a.png")
+    Image.fromarray((load_digits().images[0] * 15).astype(np.uint8)).save(
+        tmp_path / "a.png"
+    )
     images = load_image_set(DataChoice("digits"), torch.device("cpu"))
     batcher = Batcher(images, dtype=torch.float32, augmentation=Augmentation())
     expected, _ = batcher.build_batch(torch.tensor([0]))
@@ -140,7 +144,8 @@ def test_load_model_of_other_weights_raises(snapshot, folder):
             evaluate_export(read_export(folder))
     plan = read_document(folder / "config.json")["model"]
     save_file({**weights, "head.bias": bias}, path)
-    huge = {**plan, "settings": {"width": 4096, "norm": "batch"}}  # refused before it is allocated
+    # Refused before it is allocated
+    huge = {**plan, "settings": {"width": 4096, "norm": "batch"}}
     change(folder, weights_sha256=compute_sha256(path), model=huge)
     with snapshot.raises(CheckpointError):
         tuner.load_model(folder)

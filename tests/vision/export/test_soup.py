@@ -14,12 +14,17 @@ from tuner.vision.export.read import load_model, read_export
 from tuner.vision.export.soup import Candidate, Soup, choose_ingredients, soup
 
 BY_LOSS = {"objective": {"metric": "val_loss", "mode": "min"}}
-LOSS, ACCURACY = Objective(metric="val_loss", mode="min"), Objective(metric="val_accuracy")
+LOSS, ACCURACY = (
+    Objective(metric="val_loss", mode="min"),
+    Objective(metric="val_accuracy"),
+)
 
 
 def chosen(values, objective):
     """The greedy soup by the value of each combination."""
-    return choose_ingredients(3, lambda trials: values["".join(map(str, trials))], objective)
+    return choose_ingredients(
+        3, lambda trials: values["".join(map(str, trials))], objective
+    )
 
 
 def test_greedy_adds_what_does_not_make_the_soup_worse():
@@ -38,9 +43,13 @@ def test_greedy_adds_what_does_not_make_the_soup_worse():
         ((0.5, float("nan"), 0.6), "single"),
     ],
 )
-def test_chosen_is_the_best_on_the_validation_split_and_of_equals_the_simplest(values, kind):
+def test_chosen_is_the_best_on_the_validation_split_and_of_equals_the_simplest(
+    values, kind
+):
     kinds = zip(("single", "soup", "ensemble"), values, strict=True)
-    candidates = tuple(Candidate(k, ("00000",), {"val_loss": value}) for k, value in kinds)
+    candidates = tuple(
+        Candidate(k, ("00000",), {"val_loss": value}) for k, value in kinds
+    )
     assert Soup("s", LOSS, candidates, {}).chosen.kind == kind
 
 
@@ -62,8 +71,16 @@ def test_soup_measures_the_best_trial_a_soup_and_an_ensemble(search):
     assert single.metrics["val_loss"] <= recorded["val_loss"]  # calibrated
     assert mixed.metrics["val_loss"] <= single.metrics["val_loss"]
     shown = done.as_dict()
-    assert [model["model"] for model in shown["models"]] == ["single", "soup", "ensemble"]
-    assert (shown["chosen"], shown["export"], shown["left_out"]) == (done.chosen.kind, None, {})
+    assert [model["model"] for model in shown["models"]] == [
+        "single",
+        "soup",
+        "ensemble",
+    ]
+    assert (shown["chosen"], shown["export"], shown["left_out"]) == (
+        done.chosen.kind,
+        None,
+        {},
+    )
 
 
 def test_soup_of_trials_with_splits_of_their_own_is_refused(snapshot, tmp_path):
@@ -79,7 +96,9 @@ def forced(monkeypatch, kind):
     monkeypatch.setattr(Soup, "chosen", property(chosen))
 
 
-def test_export_of_a_soup_is_the_average_with_new_statistics(search, tmp_path, monkeypatch):
+def test_export_of_a_soup_is_the_average_with_new_statistics(
+    search, tmp_path, monkeypatch
+):
     # Whatever the validation says: these models begin with the same weights and differ little
     forced(monkeypatch, "soup")
     done = soup(search, tmp_path / "model", top=2)
@@ -106,7 +125,9 @@ def test_export_of_a_soup_is_the_average_with_new_statistics(search, tmp_path, m
     assert evaluate_export(export)["test_accuracy"] > 0.5
 
 
-def test_export_of_an_ensemble_loads_predicts_and_converts(search, tmp_path, monkeypatch):
+def test_export_of_an_ensemble_loads_predicts_and_converts(
+    search, tmp_path, monkeypatch
+):
     forced(monkeypatch, "ensemble")
     configs = [{**CONFIG, "width": width} for width in (4, 8)]
     results = trained(tmp_path / "widths", configs=configs, spec=BY_LOSS)

@@ -36,9 +36,15 @@ MODEL["count"] = torch.tensor(7)
 
 
 def test_export_holds_weights_config_and_metrics(snapshot, tmp_path):
-    results = experiment(tmp_path, {"model": MODEL, "optimizer": {"m": torch.ones(3)}, "epoch": 2})
+    results = experiment(
+        tmp_path, {"model": MODEL, "optimizer": {"m": torch.ones(3)}, "epoch": 2}
+    )
     sha256 = results.best_checkpoint().sha256
-    measured = {"trial_id": "00001", "checkpoint_sha256": sha256, "test_accuracy": 0.625}
+    measured = {
+        "trial_id": "00001",
+        "checkpoint_sha256": sha256,
+        "test_accuracy": 0.625,
+    }
     record_test(results.folder, "00001", measured)
     to = export_model(results, tmp_path / "out/best")
     files = ["README.md", "config.json", "metrics.json", "model.safetensors"]

@@ -23,7 +23,11 @@ from tuner.vision.transfer import build_initial_network
 from tuner.vision.weight_files import load_weights
 from tuner.vision.weights import find_weights
 
-SIZES = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
+SIZES = {
+    "efficientnet_lite0": 224,
+    "efficientnet_lite1": 240,
+    "efficientnet_lite2": 260,
+}
 
 
 @pytest.fixture(scope="module", params=SIZES)
@@ -49,7 +53,9 @@ def test_logits_are_those_of_the_source(weights):
     own = build(weights)
     own.load_state_dict(state)
     for size in (SIZES[weights.name], 65, 128):
-        theirs = EfficientNet.from_name(weights.name.replace("_", "-"), image_size=size).eval()
+        theirs = EfficientNet.from_name(
+            weights.name.replace("_", "-"), image_size=size
+        ).eval()
         theirs.load_state_dict(state)
         x = torch.randn(1, 3, size, size)
         with torch.no_grad():
@@ -58,7 +64,9 @@ def test_logits_are_those_of_the_source(weights):
 
 def test_pixels_are_those_of_the_source(weights):
     image_HWC = torch.from_numpy(photos.pixels(0, seed=1, size=(16, 16)))
-    normalise = build_normaliser(weights.find_pixel_stats(), size=16, dtype=torch.float32)
+    normalise = build_normaliser(
+        weights.find_pixel_stats(), size=16, dtype=torch.float32
+    )
     x_NCHW = normalise(image_HWC.reshape(1, -1))
     expected = (image_HWC.permute(2, 0, 1)[None].float() - 127) / 128
     assert torch.allclose(x_NCHW, expected, atol=1e-5)
@@ -68,8 +76,14 @@ def test_layers_have_depths_and_a_head(weights):
     network = build(weights, num_classes=4)
     depths = count_layer_depths(network)
     assert find_head(network) == "_fc"
-    assert (depths["_fc.bias"], depths["_bn1.weight"], depths["_conv_head.weight"]) == (0, 1, 1)
-    assert depths["_conv_stem.weight"] == depths["_bn0.bias"] == len(network._blocks) + 2
+    assert (depths["_fc.bias"], depths["_bn1.weight"], depths["_conv_head.weight"]) == (
+        0,
+        1,
+        1,
+    )
+    assert (
+        depths["_conv_stem.weight"] == depths["_bn0.bias"] == len(network._blocks) + 2
+    )
     assert depths["_blocks.0._bn1.weight"] == len(network._blocks) + 1
 
 
@@ -77,7 +91,9 @@ def test_a_head_of_all_levels_sees_the_moments_after_each_block(weights):
     torch.manual_seed(0)
     plain = build(weights, num_classes=4)
     network = build(weights, num_classes=4, levels=True)
-    body = {name: w for name, w in plain.state_dict().items() if not name.startswith("_fc")}
+    body = {
+        name: w for name, w in plain.state_dict().items() if not name.startswith("_fc")
+    }
     network.load_state_dict(body, strict=False)
     seen = []
     expected = []
@@ -87,14 +103,18 @@ def test_a_head_of_all_levels_sees_the_moments_after_each_block(weights):
 
     for block in network._blocks:
         block.register_forward_hook(note_block)
-    network._fc.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
+    network._fc.register_forward_pre_hook(
+        lambda _module, inputs: seen.append(inputs[0])
+    )
     plain._fc.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
     x = torch.randn(2, 3, 65, 65)
     with torch.no_grad():
         assert network(x).shape == plain(x).shape
     leveled_NF, last_NF = seen
     assert torch.equal(leveled_NF[:, : last_NF.shape[1]], last_NF)
-    assert torch.allclose(leveled_NF[:, last_NF.shape[1] :], torch.cat(expected, 1), atol=1e-3)
+    assert torch.allclose(
+        leveled_NF[:, last_NF.shape[1] :], torch.cat(expected, 1), atol=1e-3
+    )
     assert find_head(network) == "_fc"
 
 
@@ -126,7 +146,9 @@ def settings_for(pets, **changes):
         ("all", False, "onnx-pixels"),
     ],
 )
-def test_export_of_pretrained_network_predicts_as_its_file(pets, layers, levels, kind, tmp_path):
+def test_export_of_pretrained_network_predicts_as_its_file(
+    pets, layers, levels, kind, tmp_path
+):
     if kind == "onnx-pixels":
         pytest.importorskip("onnxruntime")
     chosen = {"train_layers": layers, "levels": levels}
@@ -144,7 +166,9 @@ def test_export_of_pretrained_network_predicts_as_its_file(pets, layers, levels,
 @pytest.mark.parametrize(("levels", "channels"), [(True, 1), (False, 3)])
 def test_networks_side_by_side_have_the_features_of_each(pets, levels, channels):
     settings = ClassifierSettings.model_validate(
-        settings_for(pets, model="efficientnet_lites", levels=levels, train_layers="head", lr=1)
+        settings_for(
+            pets, model="efficientnet_lites", levels=levels, train_layers="head", lr=1
+        )
     )
     data = load_dataset_info(settings.data)
     plan = build_blueprint(settings, replace(data, channels=channels))
@@ -153,17 +177,23 @@ def test_networks_side_by_side_have_the_features_of_each(pets, levels, channels)
     expected = []
     for part in plan.info.parts:
         alone = settings.model_copy(update={"model": part})
-        body = build_initial_network(alone, plan.model_copy(update={"name": part})).eval()
+        body = build_initial_network(
+            alone, plan.model_copy(update={"name": part})
+        ).eval()
         body.set_submodule("_fc", torch.nn.Identity())
         expected.append(body(x_NCHW))
     seen = []
-    network._fc.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
+    network._fc.register_forward_pre_hook(
+        lambda _module, inputs: seen.append(inputs[0])
+    )
     network(x_NCHW)
     assert torch.equal(seen[0], torch.cat(expected, 1))
 
 
 def test_a_head_on_networks_side_by_side_is_handed_over_whole(pets, tmp_path):
-    settings = settings_for(pets, model="efficientnet_lites", fit_head=False, width=None)
+    settings = settings_for(
+        pets, model="efficientnet_lites", fit_head=False, width=None
+    )
     del settings["batch_size"]
     config = {"weight_decay": 0.3, "batch_size": 8}
     how = {"train_layers": "head", "optimizer": "lbfgs", "levels": True}
@@ -175,7 +205,9 @@ def test_a_head_on_networks_side_by_side_is_handed_over_whole(pets, tmp_path):
     handed = read_export(folder).load_weights()
     for part in find_model_info("efficientnet_lites").parts:
         for name, tensor in load_weights(find_weights(part).path).items():
-            assert name.startswith("_fc.") or torch.equal(handed[f"{part}.{name}"], tensor)
+            assert name.startswith("_fc.") or torch.equal(
+                handed[f"{part}.{name}"], tensor
+            )
     record = results.best_checkpoint()
     head = torch.load(results.folder / record.path, weights_only=True)["model"]
     assert torch.equal(handed["_fc.weight"], head["_fc.weight"])

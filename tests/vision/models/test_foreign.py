@@ -40,17 +40,23 @@ def test_model_info_imports_nothing(tmp_path, monkeypatch):
     assert "never_imported" not in sys.modules
 
 
-@pytest.mark.parametrize("path", ["my net:Net", "a:", ":b", "a.b:c d", "a:b:c", "a/b:C"])
+@pytest.mark.parametrize(
+    "path", ["my net:Net", "a:", ":b", "a.b:c d", "a:b:c", "a/b:C"]
+)
 def test_model_info_rejects_malformed_paths(snapshot, path):
     with snapshot.raises(FaultsError):
         find_model_info(path)
 
 
-@pytest.mark.parametrize("path", ["os:system", "builtins:exec", "logging.config:dictConfig"])
+@pytest.mark.parametrize(
+    "path", ["os:system", "builtins:exec", "logging.config:dictConfig"]
+)
 def test_model_info_rejects_the_standard_library(snapshot, path):
     with snapshot.raises(FaultsError):
         find_model_info(path)
-    assert [fault.key for fault in check_settings({"model": path}, files=False)] == ["model"]
+    assert [fault.key for fault in check_settings({"model": path}, files=False)] == [
+        "model"
+    ]
 
 
 ARGUMENTS = [
@@ -118,7 +124,9 @@ def package(tmp_path, monkeypatch, forget):
 
 def test_model_info_reads_names_without_an_import(snapshot, package):
     assert find_model_info("torchvision:resnet9").foreign
-    assert find_model_info("torchvision:vgg5").settings.model_fields.keys() == {"model_args"}
+    assert find_model_info("torchvision:vgg5").settings.model_fields.keys() == {
+        "model_args"
+    }
     for wrong in ("helper", "resnet99", "", "resnet9.tag"):
         with snapshot.raises(FaultsError):
             find_model_info(f"torchvision:{wrong}")
@@ -153,7 +161,9 @@ def test_names_include_all_of_timm(timm):
     assert find_model_info("timm:resnet18.a1_in1k").foreign
 
 
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small", "squeezenet1_1", "densenet121"])
+@pytest.mark.parametrize(
+    "name", ["resnet18", "mobilenet_v3_small", "squeezenet1_1", "densenet121"]
+)
 def test_torchvision_network_takes_images_of_any_channels(torchvision, name):
     model = find_model_info(f"torchvision:{name}").build(**SHAPE, model_args={}).eval()
     with torch.no_grad():
@@ -161,7 +171,10 @@ def test_torchvision_network_takes_images_of_any_channels(torchvision, name):
     colour = find_model_info(f"torchvision:{name}").build(
         **{**SHAPE, "in_channels": 3}, model_args={}
     )
-    first = [next(m for m in n.modules() if isinstance(m, nn.Conv2d)) for n in (model, colour)]
+    first = [
+        next(m for m in n.modules() if isinstance(m, nn.Conv2d))
+        for n in (model, colour)
+    ]
     assert [conv.in_channels for conv in first] == [1, 3]
     same = ("out_channels", "kernel_size", "stride", "padding", "dilation")
     assert all(getattr(first[0], key) == getattr(first[1], key) for key in same)
@@ -169,8 +182,15 @@ def test_torchvision_network_takes_images_of_any_channels(torchvision, name):
 
 
 def test_timm_network_trains(timm):
-    constants = {"model": "timm:test_resnet", "dataset": "tiny", "batch_size": 13, "epochs": 1}
-    learner = ImageClassifier({"lr": 0.01}, {**constants, "model_args": {"drop_rate": 0.1}})
+    constants = {
+        "model": "timm:test_resnet",
+        "dataset": "tiny",
+        "batch_size": 13,
+        "epochs": 1,
+    }
+    learner = ImageClassifier(
+        {"lr": 0.01}, {**constants, "model_args": {"drop_rate": 0.1}}
+    )
     assert 0 <= learner.step()["val_accuracy"] <= 1
 
 
@@ -179,7 +199,12 @@ def test_torchvision_network_trains_from_pretrained_weights_on_disk(
 ):
     """Its head is new, and its first convolution is that for the images' channels."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    settings = {"model": "torchvision:resnet18", "dataset": "tiny", "batch_size": 13, "epochs": 2}
+    settings = {
+        "model": "torchvision:resnet18",
+        "dataset": "tiny",
+        "batch_size": 13,
+        "epochs": 2,
+    }
     settings |= {"pretrained": True, "freeze": ["layer1", "layer2", "layer3", "layer4"]}
     learner = ImageClassifier({}, settings)
     file = tmp_path / "hub/checkpoints/resnet18-f37072fd.pth"
@@ -192,13 +217,17 @@ def test_torchvision_network_trains_from_pretrained_weights_on_disk(
     learner.step()
     assert capsys.readouterr().out == f"started from {file}; new: fc.weight, fc.bias\n"
     state = learner.model.state_dict()
-    assert torch.equal(state["layer1.0.conv1.weight"], pretrained["layer1.0.conv1.weight"])
+    assert torch.equal(
+        state["layer1.0.conv1.weight"], pretrained["layer1.0.conv1.weight"]
+    )
 
 
 def test_timm_weights_come_only_from_its_cache(timm, tmp_path, monkeypatch):
     constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(CheckpointError, match=r"timm.create_model\('resnet18', pretrained=True\)"):
+    with pytest.raises(
+        CheckpointError, match=r"timm.create_model\('resnet18', pretrained=True\)"
+    ):
         find_model_info("timm:resnet18").pretrained(None)
     folder = tmp_path / "models--timm--resnet18.a1_in1k"
     (folder / "snapshots/abc").mkdir(parents=True)

@@ -34,7 +34,9 @@ def test_norms_and_dropout_are_the_papers():
 def test_images_shrink_by_32_and_each_stage_halves_once(kind):
     network = NETWORKS[kind]()
     x = network.maxpool(network.conv1(torch.randn(2, 3, 64, 64)))
-    sizes = [(x := network.get_submodule(f"layer{n}")(x)).shape[-1] for n in (1, 2, 3, 4)]
+    sizes = [
+        (x := network.get_submodule(f"layer{n}")(x)).shape[-1] for n in (1, 2, 3, 4)
+    ]
     assert sizes == [16, 8, 4, 2]
     if kind == "bottleneck":
         assert network.layer2[0].conv1.stride == (1, 1)

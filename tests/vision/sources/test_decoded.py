@@ -13,7 +13,13 @@ from tuner.errors import DataError, UnreadableImagesError
 from tuner.vision.catalog import DataChoice, ensure_decoded
 from tuner.vision.own_images import find_doubts
 from tuner.vision.sources import _module, folder
-from tuner.vision.sources._decoded import FILES, DecodedSet, Decoding, decode, find_decoded_folder
+from tuner.vision.sources._decoded import (
+    FILES,
+    DecodedSet,
+    Decoding,
+    decode,
+    find_decoded_folder,
+)
 
 
 @pytest.fixture
@@ -77,17 +83,23 @@ def deep(photos_dir, most):
 
 
 @pytest.mark.parametrize("bits", [12, 16])
-def test_decode_of_deep_images_scales_all_by_the_bits_of_the_set(bits, photos_dir, tmp_path):
+def test_decode_of_deep_images_scales_all_by_the_bits_of_the_set(
+    bits, photos_dir, tmp_path
+):
     most = (1 << bits) - 1
     path = decoded(deep(photos_dir, most), tmp_path, size=40)
     images = array(path, "images")
     assert len(np.unique(images)) == 256
-    assert images.max((1, 2, 3)).tolist() == [most * (n + 1) // 18 >> bits - 8 for n in range(18)]
+    assert images.max((1, 2, 3)).tolist() == [
+        most * (n + 1) // 18 >> bits - 8 for n in range(18)
+    ]
     assert info_of(path)["bits"] == bits
 
 
 def test_decode_skips_and_lists_unreadable_images(photos_dir, tmp_path):
-    expected = np.delete(array(decoded(photos_dir, tmp_path / "all"), "images"), [6, 13], axis=0)
+    expected = np.delete(
+        array(decoded(photos_dir, tmp_path / "all"), "images"), [6, 13], axis=0
+    )
     names = ("rose/0000.jpg", "tulip/0001.jpg")
     for name in names:
         (photos_dir / name).write_bytes(b"no image")
@@ -96,7 +108,9 @@ def test_decode_skips_and_lists_unreadable_images(photos_dir, tmp_path):
     assert array(path, "labels").tolist() == [0] * 6 + [1] * 5 + [2] * 5
     assert {len(array(path, name)) for name in ("splits", "moments")} == {16}
     reason = "(cannot identify image file)"
-    assert info_of(path)["skipped"] == [f"{photos_dir / name} {reason}" for name in names]
+    assert info_of(path)["skipped"] == [
+        f"{photos_dir / name} {reason}" for name in names
+    ]
 
 
 def test_decode_without_fingerprint_depends_on_the_pixels(tmp_path):
@@ -106,7 +120,8 @@ def test_decode_without_fingerprint_depends_on_the_pixels(tmp_path):
         return _module.build_images(parts, location="x", title="x")
 
     first, again, other = (
-        decode(images(seed), Decoding(9), store=tmp_path, name="x") for seed in (0, 0, 1)
+        decode(images(seed), Decoding(9), store=tmp_path, name="x")
+        for seed in (0, 0, 1)
     )
     assert first == again != other
     assert len(list(tmp_path.glob("x-*"))) == 2
@@ -120,7 +135,9 @@ def set_of(photos_dir, data_dir, size=16):
 def flowers(tmp_path):
     """37 images, of which two are equal."""
     photos_dir = photos.write(tmp_path / "photos", each=12)
-    (photos_dir / "tulip/x.jpg").write_bytes((photos_dir / "tulip/0000.jpg").read_bytes())
+    (photos_dir / "tulip/x.jpg").write_bytes(
+        (photos_dir / "tulip/0000.jpg").read_bytes()
+    )
     return set_of(photos_dir, tmp_path)
 
 
@@ -128,7 +145,11 @@ def test_info_describes_the_loaded_images(flowers, tmp_path):
     info = flowers.read_info(tmp_path, split_seed=3)
     arrays = info.load(tmp_path, split_seed=3)
     sizes = {name: len(rows) for name, rows in arrays.splits.items()}
-    assert sizes == {"train": info.train, "validation": info.validation, "test": info.test}
+    assert sizes == {
+        "train": info.train,
+        "validation": info.validation,
+        "test": info.test,
+    }
     assert sum(sizes.values()) == sum(info.class_counts) == 37
     assert (info.channels, info.image_size, info.classes) == (3, 16, photos.CLASSES)
     pixels = arrays.images_NHWC[arrays.splits["train"]] / 255
@@ -149,7 +170,9 @@ def test_info_has_user_splits_and_baseline(flowers, tmp_path):
     info = set_of(photos_dir, tmp_path).read_info(tmp_path, split_seed=0)
     assert (info.own_splits, info.baseline) == (("validation", "test"), 3 / 8)
     shutil.rmtree(photos_dir / "val")
-    assert set_of(photos_dir, tmp_path).read_info(tmp_path, split_seed=0).own_splits == ("test",)
+    assert set_of(photos_dir, tmp_path).read_info(
+        tmp_path, split_seed=0
+    ).own_splits == ("test",)
 
 
 def test_copies_are_in_one_split(flowers, tmp_path):
@@ -158,10 +181,14 @@ def test_copies_are_in_one_split(flowers, tmp_path):
     for seed in range(12):
         info = flowers.read_info(tmp_path, split_seed=seed)
         arrays = info.load(tmp_path, split_seed=seed)
-        [split] = [name for name, rows in arrays.splits.items() if twins & set(rows.tolist())]
+        [split] = [
+            name for name, rows in arrays.splits.items() if twins & set(rows.tolist())
+        ]
         assert twins <= set(arrays.splits[split].tolist())
         assert (info.copies, info.relabelled) == (0, ())
-        assert np.flatnonzero(arrays.groups_N != np.arange(len(arrays.labels_N))).tolist() == [36]
+        assert np.flatnonzero(
+            arrays.groups_N != np.arange(len(arrays.labels_N))
+        ).tolist() == [36]
         chosen.add(split)
     assert len(chosen) > 1
 
@@ -195,14 +222,18 @@ def test_await_in_returns_when_the_set_arrives(flowers, tmp_path):
     there = tmp_path / "there"
     flowers.wait_for_arrival(there, patience_s=0)
     contents = sent(flowers, tmp_path)
-    arriving = Timer(0.2, lambda: flowers.write(there, lambda: contents, origin="a node"))
+    arriving = Timer(
+        0.2, lambda: flowers.write(there, lambda: contents, origin="a node")
+    )
     arriving.start()
     flowers.wait_for_arrival(there, patience_s=60)
     assert flowers.is_present(there)
     arriving.join()
 
 
-@pytest.mark.parametrize("cut", [lambda files: files[:-1], lambda files: [f[:-1] for f in files]])
+@pytest.mark.parametrize(
+    "cut", [lambda files: files[:-1], lambda files: [f[:-1] for f in files]]
+)
 def test_write_of_an_incomplete_set_keeps_nothing(snapshot, flowers, tmp_path, cut):
     contents = cut(sent(flowers, tmp_path))
     with snapshot.raises(DataError):

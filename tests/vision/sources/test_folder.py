@@ -18,7 +18,9 @@ def find(path):
 
 
 def counts(images):
-    return tuple(count_images(images.labels_N, images.splits_N, images.classes).values())
+    return tuple(
+        count_images(images.labels_N, images.splits_N, images.classes).values()
+    )
 
 
 def test_find_has_the_classes_and_counts_of_sub_folders(folder):
@@ -29,7 +31,10 @@ def test_find_has_the_classes_and_counts_of_sub_folders(folder):
     (folder / ".ipynb_checkpoints").mkdir()
     (folder / "__MACOSX/rose").mkdir(parents=True)
     images = find(folder)
-    assert (images.classes, counts(images)) == (photos.CLASSES, ((10,) * 3, (0,) * 3, (0,) * 3))
+    assert (images.classes, counts(images)) == (
+        photos.CLASSES,
+        ((10,) * 3, (0,) * 3, (0,) * 3),
+    )
     assert (images.channels, images.own_size) == (3, 40)
 
 

@@ -25,7 +25,9 @@ from tuner.vision.sources._images import (
 
 K = 3
 IMAGES = st.lists(
-    st.tuples(st.integers(0, K - 1), st.sampled_from([0, 0, 0, 0, 1, 2])), min_size=8, max_size=120
+    st.tuples(st.integers(0, K - 1), st.sampled_from([0, 0, 0, 0, 1, 2])),
+    min_size=8,
+    max_size=120,
 )
 
 
@@ -39,8 +41,12 @@ def test_complete_splits_are_disjoint_and_cover_all(images, seed):
     except FaultsError:
         assume(False)
     splits = complete_splits(labels, user_splits.astype(np.uint8), seed=seed)
-    assert sorted(np.concatenate(list(splits.values())).tolist()) == list(range(len(labels)))
-    assert {name: len(rows) for name, rows in splits.items()} == compute_split_sizes(counts)
+    assert sorted(np.concatenate(list(splits.values())).tolist()) == list(
+        range(len(labels))
+    )
+    assert {name: len(rows) for name, rows in splits.items()} == compute_split_sizes(
+        counts
+    )
     assert set(labels[splits["train"]]) == set(range(K))
     for number, name in enumerate(SPLITS):
         chosen = np.flatnonzero(user_splits == number)
@@ -64,7 +70,9 @@ def test_splits_and_folds_keep_copies_together(groups, seed, folds):
         splits = complete_splits(labels, splits_N, seed=seed, groups_N=groups)
     except DataError:
         assume(False)
-    assert sorted(np.concatenate(list(splits.values())).tolist()) == list(range(len(labels)))
+    assert sorted(np.concatenate(list(splits.values())).tolist()) == list(
+        range(len(labels))
+    )
     held = [set(groups[rows]) for rows in splits.values()]
     assert sum(map(len, held)) == len(set(groups))
     assert all(len(rows) for rows in splits.values())

@@ -20,7 +20,9 @@ class Plain:
     """A map-style Dataset."""
 
     def __init__(self, labels=LABELS, image=Image.fromarray):
-        self.items = [(image(p), label) for p, label in zip(PIXELS, labels, strict=True)]
+        self.items = [
+            (image(p), label) for p, label in zip(PIXELS, labels, strict=True)
+        ]
 
     def __len__(self):
         return len(self.items)
@@ -71,7 +73,11 @@ def test_find_takes_arrays_and_datasets(find_value, value):
 
 def test_find_names_classes_by_the_data_set_or_its_labels(find_value):
     assert find_value(Named()).classes == ("daisy", "rose", "tulip")
-    assert find_value((PIXELS, [label + 5 for label in LABELS])).classes == ("5", "6", "7")
+    assert find_value((PIXELS, [label + 5 for label in LABELS])).classes == (
+        "5",
+        "6",
+        "7",
+    )
     images = find_value((PIXELS, ["xyz"[label] for label in LABELS]))
     assert (images.classes, images.labels_N.tolist()) == (("x", "y", "z"), LABELS)
 
@@ -113,7 +119,10 @@ def test_find_rejects_other_results(snapshot, find_value, value):
 
 
 def test_find_with_a_first_grey_image_looks_for_colours(find_value):
-    images = [Image.fromarray(PIXELS[0]).convert("L"), *map(Image.fromarray, PIXELS[1:])]
+    images = [
+        Image.fromarray(PIXELS[0]).convert("L"),
+        *map(Image.fromarray, PIXELS[1:]),
+    ]
     assert find_value((images, LABELS)).channels == 3
     assert find_value(([image.convert("L") for image in images], LABELS)).channels == 1
 
@@ -130,7 +139,9 @@ def test_read_of_another_label_raises(snapshot, find_value):
     class Transformed(Shifted):
         target_transform = staticmethod(lambda label: (label + 1) % 3)
 
-    assert find_value(Transformed()).labels_N.tolist() == [(label + 1) % 3 for label in LABELS]
+    assert find_value(Transformed()).labels_N.tolist() == [
+        (label + 1) % 3 for label in LABELS
+    ]
 
 
 @pytest.mark.parametrize("path", ["no_such_module:load", "photos:CLASSES", "os:getcwd"])

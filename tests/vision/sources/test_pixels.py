@@ -12,7 +12,9 @@ from tuner.vision.sources._pixels import count_bits, crop_square
 def stripes(height, width):
     """Its left third is red, its right one blue, the middle green."""
     image = np.zeros((height, width, 3), np.uint8)
-    for channel, part in enumerate((slice(0, width // 3), slice(width // 3, -(width // 3)))):
+    for channel, part in enumerate(
+        (slice(0, width // 3), slice(width // 3, -(width // 3)))
+    ):
         image[:, part, channel] = 255
     image[:, -(width // 3) :, 2] = 255
     return image
@@ -37,7 +39,9 @@ def test_square_of_an_array_of_the_right_size_is_equal():
 
 
 def test_square_of_a_large_jpeg_equals_one_decoded_in_full():
-    smooth = Image.fromarray(stripes(30, 30)).resize((600, 600), Image.Resampling.BICUBIC)
+    smooth = Image.fromarray(stripes(30, 30)).resize(
+        (600, 600), Image.Resampling.BICUBIC
+    )
     jpeg = stored(smooth, "JPEG", quality=95)
     fast = crop_square(jpeg, size=32, channels=3).astype(int)
     full = np.asarray(smooth.resize((32, 32), Image.Resampling.BOX)).astype(int)
@@ -48,14 +52,17 @@ def test_square_turns_a_photograph_upright():
     image = Image.fromarray(stripes(60, 60))
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees clockwise
-    pixels = crop_square(stored(image, "JPEG", exif=exif, quality=95), size=60, channels=3)
+    pixels = crop_square(
+        stored(image, "JPEG", exif=exif, quality=95), size=60, channels=3
+    )
     upright = crop_square(image.rotate(-90), size=60, channels=3)
     assert np.abs(pixels.astype(int) - upright).mean() < 4
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "L"])
 def test_square_puts_transparent_images_on_white(mode):
-    drawing = Image.new("LA", (4, 4))  # black under what is transparent, as most have it
+    # Black under what is transparent, as most have it
+    drawing = Image.new("LA", (4, 4))
     drawing.paste((60, 255), (0, 0, 4, 2))
     if mode in ("P", "L"):  # with one transparent colour
         drawing = stored(drawing.convert("L").convert(mode), "PNG", transparency=0)
@@ -97,7 +104,9 @@ def test_square_beyond_bits_raises_for_many_pixels():
 def test_square_reads_pgm_of_more_than_8_bits(depth, tmp_path):
     pixels = np.full((4, 4), depth // 2 + 1, ">u2")
     (tmp_path / "a.pgm").write_bytes(b"P5 4 4 %d\n" % depth + pixels.tobytes())
-    assert np.all(crop_square(Image.open(tmp_path / "a.pgm"), size=4, channels=1) == 128)
+    assert np.all(
+        crop_square(Image.open(tmp_path / "a.pgm"), size=4, channels=1) == 128
+    )
 
 
 @pytest.mark.parametrize(

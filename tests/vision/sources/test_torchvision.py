@@ -77,7 +77,9 @@ def test_find_takes_existing_splits(played, name, train, validation, test, tmp_p
     assert images.classes == ("x", "y")
     assert (images.channels, images.own_size) == (1, 28)
     assert images.read(3).getpixel((0, 0)) == 3
-    assert images.fingerprint == find(name, tmp_path).fingerprint == f"torchvision {name}"
+    assert (
+        images.fingerprint == find(name, tmp_path).fingerprint == f"torchvision {name}"
+    )
     assert (tmp_path / "torchvision/asked").is_file()
 
 

@@ -18,7 +18,12 @@ from uuid import uuid4
 
 from tuner.errors import ExperimentError, UsageError
 from tuner.experiment.events import is_owner
-from tuner.experiment.owner import build_owner, format_owner, is_alive, read_namespace_id
+from tuner.experiment.owner import (
+    build_owner,
+    format_owner,
+    is_alive,
+    read_namespace_id,
+)
 from tuner.experiment.remote.objects import Objects
 
 BEAT_S = 3.0
@@ -68,7 +73,9 @@ class Lease:
                 f"{self.objects.url} was taken over by another driver, for this one had not been "
                 f"heard of for {PATIENCE_S:g} s"
             )
-        self.objects.write(_format_beat_name(self.generation), repr(time.time()).encode())
+        self.objects.write(
+            _format_beat_name(self.generation), repr(time.time()).encode()
+        )
         self._renewed_at = now
 
     def check(self) -> None:
@@ -141,7 +148,9 @@ def take_lease(objects: Objects, holder: Holder | None, at: int = 0) -> Lease:
     data = json.dumps(lock).encode()
     objects.create(_format_lock_name(generation), data)
     if objects.read(_format_lock_name(generation)) != data:
-        raise UsageError(f"{objects.url} was just taken by another driver; let it end first")
+        raise UsageError(
+            f"{objects.url} was just taken by another driver; let it end first"
+        )
     lease = Lease(objects, generation)
     lease.renew()
     return lease
@@ -150,7 +159,9 @@ def take_lease(objects: Objects, holder: Holder | None, at: int = 0) -> Lease:
 class Watch:
     """Checks a lease now and then without waiting."""
 
-    def __init__(self, objects: Objects, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, objects: Objects, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._objects = objects
         self._clock = clock
         self._seen: tuple[int, str] | None = None  # the generation, and its last beat
@@ -198,10 +209,14 @@ def _await_end(
     if watch.has_ended(holder):
         return
     who = format_owner(holder.owner)
-    warn(f"{objects.url} is held by {who}; waiting {PATIENCE_S:g} s to see whether it is alive")
+    warn(
+        f"{objects.url} is held by {who}; waiting {PATIENCE_S:g} s to see whether it is alive"
+    )
     while not watch.has_ended(holder):
         if watch.silent_s < waited:
-            raise UsageError(f"{objects.url} is held by {who}; let it end or stop it first")
+            raise UsageError(
+                f"{objects.url} is held by {who}; let it end or stop it first"
+            )
         sleep(BEAT_S / 2)
         waited += BEAT_S / 2
 

@@ -24,7 +24,8 @@ from tuner.threads import run_in_thread
 _log = logging.getLogger(__name__)
 
 _EVENT_FILES_EVERY_S = 30.0
-_FETCHED = ".brought"  # the generation of the journal here, and how many bytes of it were fetched
+# The generation of the journal here, and how many bytes of it were fetched
+_FETCHED = ".brought"
 
 
 class Mirror:
@@ -71,7 +72,9 @@ class Mirror:
                 try:
                     lease.release()
                 except OSError as error:
-                    _log.warning("%s stays held for a while: %s", self.url, error.strerror)
+                    _log.warning(
+                        "%s stays held for a while: %s", self.url, error.strerror
+                    )
 
     def _acquire_lease(self, warn: Callable[[str], object]) -> Lease:
         objects = self.objects
@@ -151,7 +154,8 @@ class Mirror:
                 inner = PurePosixPath(file).relative_to(name)
                 if not {"..", "/"} & set(inner.parts):
                     retry(partial(objects.download, file, incomplete / inner))
-            if incomplete.exists() and not path.exists():  # another process may have been faster
+            if incomplete.exists() and not path.exists():
+                # Another process may have been faster
                 incomplete.rename(path)
         finally:
             shutil.rmtree(incomplete, ignore_errors=True)
@@ -160,7 +164,9 @@ class Mirror:
         objects = self.objects
         paths = path.rglob("*") if path.is_dir() else [path]
         for file in (file for file in paths if files.is_uploadable(file, self.folder)):
-            retry(partial(objects.upload, file, file.relative_to(self.folder).as_posix()))
+            retry(
+                partial(objects.upload, file, file.relative_to(self.folder).as_posix())
+            )
 
     @contextmanager
     def sync_event_files(self) -> Iterator[None]:
@@ -180,6 +186,10 @@ class Mirror:
         with self.objects.translate_errors() as objects:
             for name, size in objects.list_sizes("trials").items():
                 path = self.folder / name
-                is_event_file = path.name.startswith("events.") and ".." not in path.parts
-                if is_event_file and not (path.exists() and path.stat().st_size == size):
+                is_event_file = (
+                    path.name.startswith("events.") and ".." not in path.parts
+                )
+                if is_event_file and not (
+                    path.exists() and path.stat().st_size == size
+                ):
                     objects.download(name, path)

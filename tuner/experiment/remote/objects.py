@@ -24,7 +24,13 @@ PATIENCE_S = 60.0  # with a store that fails
 _PAUSE_S = 0.5  # before the next try; doubled each time
 _CHECKED: set[str] = set()  # the URLs whose store creates what is new alone
 _FOLDERS = ("file", "local")  # fsspec cannot create a file there atomically
-_INSTALL = {"s3": "tuner[s3]", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
+_INSTALL = {
+    "s3": "tuner[s3]",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "az": "adlfs",
+    "abfs": "adlfs",
+}
 
 
 class Objects:
@@ -91,7 +97,9 @@ class Objects:
     def has(self, name: str) -> bool:
         with _convert_errors():
             try:  # fsspec's own `isfile` is False if the store fails, too
-                return bool(self._system.info(self._resolve_path(name))["type"] == "file")
+                return bool(
+                    self._system.info(self._resolve_path(name))["type"] == "file"
+                )
             except FileNotFoundError:
                 return False
 
@@ -106,7 +114,11 @@ class Objects:
             except FileNotFoundError:
                 return {}
         start = len(self._resolve_path("")) + 1
-        return {path[start:]: entry["size"] for path, entry in entries.items() if path[start:]}
+        return {
+            path[start:]: entry["size"]
+            for path, entry in entries.items()
+            if path[start:]
+        }
 
     def list_folders(self) -> list[str]:
         """The names of the folders right below the URL, in order."""
@@ -127,7 +139,8 @@ class Objects:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _convert_errors():
             replace_file(
-                path, lambda new: self._system.get_file(self._resolve_path(name), str(new))
+                path,
+                lambda new: self._system.get_file(self._resolve_path(name), str(new)),
             )
 
     def remove(self, name: str) -> None:
@@ -169,7 +182,9 @@ def _open_system(url: str) -> tuple[Any, str]:
 
     scheme = url.partition(":")[0]
     if scheme in _FOLDERS:
-        raise UsageError(f"a storage that is a folder is given by its path, got {url!r}")
+        raise UsageError(
+            f"a storage that is a folder is given by its path, got {url!r}"
+        )
     try:
         system, base = fsspec.core.url_to_fs(url, use_listings_cache=False)
     except ImportError as error:
@@ -181,7 +196,9 @@ def _open_system(url: str) -> tuple[Any, str]:
         raise UsageError(f"no storage {url!r}: {error}; forms: {forms}") from None
     except OSError as error:  # a library of the system is missing
         reason = describe_error(error).partition("\n")[0]
-        raise UsageError(f"a storage of {scheme}:// does not work here: {reason}") from None
+        raise UsageError(
+            f"a storage of {scheme}:// does not work here: {reason}"
+        ) from None
     return system, base.rstrip("/")
 
 
@@ -222,7 +239,8 @@ class FolderObjects(Objects):
     def list_sizes(self, prefix: str = "") -> dict[str, int]:
         sizes = {}
         for name, path in walk_files(self._folder, prefix):
-            with suppress(FileNotFoundError):  # another process has removed it meanwhile
+            with suppress(FileNotFoundError):
+                # Another process has removed it meanwhile
                 sizes[name] = path.lstat().st_size
         return sizes
 
@@ -236,4 +254,8 @@ class FolderObjects(Objects):
 
 
 def open_objects(storage: str | Path) -> Objects:
-    return Objects(str(storage)) if is_url(storage) else FolderObjects(Path(storage).expanduser())
+    return (
+        Objects(str(storage))
+        if is_url(storage)
+        else FolderObjects(Path(storage).expanduser())
+    )

@@ -100,11 +100,15 @@ def fetch(objects: Objects, *, present: tuple[int, int] = (0, 0)) -> Remote:
         try:
             with ThreadPoolExecutor(_READERS) as threads:
                 needed = [segment for segment in parts if segment.end > start]
-                data = list(threads.map(partial(_read_segment, objects, start=start), needed))
+                data = list(
+                    threads.map(partial(_read_segment, objects, start=start), needed)
+                )
         except FileNotFoundError:  # a moment ago it was merged with others
             continue
         return Remote(generation, start, b"".join(data)[: end - start])
-    raise JournalError(f"the journal in {objects.url} changes faster than it can be read")
+    raise JournalError(
+        f"the journal in {objects.url} changes faster than it can be read"
+    )
 
 
 def _read_segment(objects: Objects, segment: Segment, *, start: int) -> bytes:
@@ -119,13 +123,16 @@ def _read_segment(objects: Objects, segment: Segment, *, start: int) -> bytes:
 class Uploader:
     """Uploads the complete lines that are appended to the journal at `path`."""
 
-    def __init__(self, objects: Objects, path: Path, generation: int, *, most: int = MOST) -> None:
+    def __init__(
+        self, objects: Objects, path: Path, generation: int, *, most: int = MOST
+    ) -> None:
         self._objects = objects
         self._path = path
         self._generation = generation
         self._most = most  # segments of a level
         self._done = 0  # bytes
-        self._levels: list[list[Segment]] = [[]]  # the larger, which are older, are last
+        # The larger, which are older, are last
+        self._levels: list[list[Segment]] = [[]]
         self._uploads = threading.Condition()  # notified at the end of each
         self._is_uploading = False
 
@@ -153,7 +160,8 @@ class Uploader:
         if not data:
             return 0
         new = self._create(data, start=self._done)
-        if self._done:  # the first may be a long journal as a resume found it: it stays alone
+        if self._done:
+            # The first may be a long journal as a resume found it: it stays alone
             self._levels[0].append(new)
         self._done = new.end
         return len(data)

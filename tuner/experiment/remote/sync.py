@@ -68,7 +68,8 @@ class RemoteSync:
         self._objects = lease.objects
         self._uploader = Uploader(lease.objects, folder / JOURNAL, lease.generation)
         self._removed: SimpleQueue[Path] = SimpleQueue()
-        self._uploaded: dict[Path, tuple[int, int]] = {}  # size and mtime of other files
+        # Size and mtime of other files
+        self._uploaded: dict[Path, tuple[int, int]] = {}
         self._swept_at = time.monotonic()
         self._sweeping: Future[None] | None = None
         self._is_running = self._notified = self.is_lost = False
@@ -88,8 +89,12 @@ class RemoteSync:
             self._journal = journal
             self._is_running = True
             notify = partial(self._notify, on_error)
-            beats = partial(self._repeat, self._lease.renew, self._timing.beat_s, notify)
-            follows = partial(self._repeat, self._sync_once, self._timing.journal_s, notify)
+            beats = partial(
+                self._repeat, self._lease.renew, self._timing.beat_s, notify
+            )
+            follows = partial(
+                self._repeat, self._sync_once, self._timing.journal_s, notify
+            )
             try:
                 # In two threads, since a beat must not wait for a long upload
                 with run_in_thread(beats), run_in_thread(follows):
@@ -163,7 +168,9 @@ class RemoteSync:
         try:
             self._objects.remove(name)
         except OSError as error:
-            _log.warning("cannot remove %s/%s: %s", self._objects.url, name, error.strerror)
+            _log.warning(
+                "cannot remove %s/%s: %s", self._objects.url, name, error.strerror
+            )
 
     def _sweep(self) -> None:
         """Upload the files that are new or have changed, except for those of trials."""
@@ -215,7 +222,11 @@ def _find_other_files(folder: Path) -> Iterator[Path]:
             case _:
                 folders[:] = [name for name in folders if name[0] != "."]
                 # Labels may have been written elsewhere since
-                names = [name for name in names if name[0] != "." and name not in (JOURNAL, LABELS)]
+                names = [
+                    name
+                    for name in names
+                    if name[0] != "." and name not in (JOURNAL, LABELS)
+                ]
         for name in names:
             path = Path(root, name)
             if is_uploadable(path, folder):

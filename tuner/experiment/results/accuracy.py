@@ -47,7 +47,9 @@ class Accuracy:
     @property
     def note(self) -> str:
         """The baseline in words, or an empty text."""
-        return "" if self.baseline is None else f"baseline {format_number(self.baseline)}"
+        return (
+            "" if self.baseline is None else f"baseline {format_number(self.baseline)}"
+        )
 
     @property
     def warning(self) -> str:
@@ -68,7 +70,8 @@ class Accuracy:
         if self.default is None:
             return None
         (low, high), (least, most) = self.interval, self.default.interval
-        gain = self.value - self.default.value  # on the same images: independent ones are assumed
+        # On the same images: independent ones are assumed
+        gain = self.value - self.default.value
         below = hypot(self.value - low, most - self.default.value)
         return gain - below, gain + hypot(high - self.value, self.default.value - least)
 
@@ -78,7 +81,9 @@ class Accuracy:
         if self.default is None or self.gain is None or self.gain[0] > 0:
             return ""
         low, high = map(format_number, self.gain)
-        default = f"the default config (trial 00000, {format_number(self.default.value)})"
+        default = (
+            f"the default config (trial 00000, {format_number(self.default.value)})"
+        )
         return (
             f"{self.metric} {format_number(self.value)} is no better than {default} beyond "
             f"chance: the 95 % interval of the difference over {self.images:,} images is {low} to "
@@ -92,7 +97,8 @@ class Accuracy:
             f"{self.metric}_interval": list(self.interval),
             "beats_baseline": self.beats_baseline,
         }
-        if self.default and self.gain and self.no_gain:  # else it may have trained for longer
+        if self.default and self.gain and self.no_gain:
+            # Else it may have trained for longer
             shown |= {"default": self.default.value, "gain_interval": list(self.gain)}
         return shown
 
@@ -153,7 +159,9 @@ def describe_test(measured: Mapping[str, Any] | None) -> Mapping[str, Any] | Non
 def collect_warnings(*accuracies: Accuracy | None) -> Iterator[str]:
     """The sentences on those that do not beat their baseline, or the default config."""
     known = [accuracy for accuracy in accuracies if accuracy]
-    yield from filter(None, (text for each in known for text in (each.warning, each.no_gain)))
+    yield from filter(
+        None, (text for each in known for text in (each.warning, each.no_gain))
+    )
 
 
 def _read_images(images: object) -> tuple[int | None, float | None]:

@@ -24,7 +24,8 @@ from tuner.spec.sections import Objective
 from tuner.wording import join_names, summarize_names
 
 _COMPARED = {"trainable", "training", "search", "scheduler", "resources"}
-_NOTED_IF_MISSING = ("training.", "search.space.", "scheduler.name")  # others: where two have them
+# Others: where two have them
+_NOTED_IF_MISSING = ("training.", "search.space.", "scheduler.name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,9 @@ class Curve:
 
     def divide(self, unit: float) -> Curve:
         """The same by what is spent in another unit."""
-        return Curve(tuple(start / unit for start in self.starts), self.best, self.total / unit)
+        return Curve(
+            tuple(start / unit for start in self.starts), self.best, self.total / unit
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +92,16 @@ class Side:
         return _compute_mean(entrant.best for entrant in self.entrants)
 
     def compute_mean_best(self, epochs: float) -> Mean | None:
-        return _compute_mean(entrant.curve.find_best(epochs) for entrant in self.entrants)
+        return _compute_mean(
+            entrant.curve.find_best(epochs) for entrant in self.entrants
+        )
 
     def find_best_by_seed(self, epochs: float) -> dict[int, float]:
         """seed -> the best value after so many epochs."""
-        pairs = ((entrant.spec.seed, entrant.curve.find_best(epochs)) for entrant in self.entrants)
+        pairs = (
+            (entrant.spec.seed, entrant.curve.find_best(epochs))
+            for entrant in self.entrants
+        )
         return {seed: value for seed, value in pairs if value is not None}
 
 
@@ -181,16 +189,24 @@ def _build_entrant(results: Results, names: Sequence[str]) -> Entrant:
 
 def _check(experiments: Sequence[Results]) -> None:
     if len(experiments) < 2:
-        raise UsageError(f"compare needs two experiments or more, got {len(experiments)}")
+        raise UsageError(
+            f"compare needs two experiments or more, got {len(experiments)}"
+        )
     folders = [results.folder.resolve() for results in experiments]
     if twice := [folder.name for folder in set(folders) if folders.count(folder) > 1]:
         raise UsageError(f"compare needs different experiments, got {twice[0]} twice")
     if len({results.objective for results in experiments}) > 1:
-        got = ", ".join(f"{each.name} by {each.metric} ({each.mode})" for each in experiments)
-        raise UsageError(f"experiments can be compared by one objective only, got {got}")
+        got = ", ".join(
+            f"{each.name} by {each.metric} ({each.mode})" for each in experiments
+        )
+        raise UsageError(
+            f"experiments can be compared by one objective only, got {got}"
+        )
 
 
-def _collect_notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Iterator[str]:
+def _collect_notes(
+    experiments: Sequence[Results], entrants: Sequence[Entrant]
+) -> Iterator[str]:
     for results, entrant in zip(experiments, entrants, strict=True):
         if results.status == RUNNING:
             yield f"{entrant.name} is still running"
@@ -220,13 +236,17 @@ def _collect_notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) 
             if path in settings or path.startswith(_NOTED_IF_MISSING):
                 holders.setdefault(settings.get(path, "not there"), []).append(name)
         if len(holders) > 1 and path != "search.strategy":
-            differing = (f"{value} in {join_names(names)}" for value, names in holders.items())
+            differing = (
+                f"{value} in {join_names(names)}" for value, names in holders.items()
+            )
             yield f"{path} differs: {'; '.join(differing)}"
 
 
 def _collect_settings(spec: ExperimentSpec) -> dict[str, str]:
     """dotted path -> text of what should be equal."""
-    document = spec.model_dump(mode="json", include=_COMPARED, exclude={"training": {"seed"}})
+    document = spec.model_dump(
+        mode="json", include=_COMPARED, exclude={"training": {"seed"}}
+    )
     values = flatten(document, ".").items()
     return {path: v if isinstance(v, str) else json.dumps(v) for path, v in values}
 
@@ -238,7 +258,8 @@ def find_curves(history: History, objective: Objective) -> tuple[Curve, Curve]:
     count, their values do not. The default config has no claim: strategies are compared by what
     they find.
     """
-    reports: list[tuple[TrialRecord, Report, int]] = []  # with the epochs since the one before
+    # With the epochs since the one before
+    reports: list[tuple[TrialRecord, Report, int]] = []
     for trial in history.trials.values():
         before = 0
         for report in trial.results:
@@ -251,7 +272,9 @@ def find_curves(history: History, objective: Objective) -> tuple[Curve, Curve]:
     for trial, report, trained in reports:
         total += trained
         if trial.status != FAILED:
-            replay.apply({"event": RESULT, "trial_id": trial.trial_id, **report._asdict()})
+            replay.apply(
+                {"event": RESULT, "trial_id": trial.trial_id, **report._asdict()}
+            )
         value = replay.leader.value if replay.leader else None
         if value is not None and (not steps or value != steps[-1][2]):
             steps.append((total, report.time, value))
@@ -262,8 +285,13 @@ def find_curves(history: History, objective: Objective) -> tuple[Curve, Curve]:
     return by_epochs, Curve(seconds[: len(times)], best, max(seconds, default=0.0))
 
 
-def compare(*experiments: Results | Path | str, storage: Path | str | None = None) -> Comparison:
+def compare(
+    *experiments: Results | Path | str, storage: Path | str | None = None
+) -> Comparison:
     """The comparison of experiments: Results, or names or folders as for `load_results`."""
     return Comparison(
-        [each if isinstance(each, Results) else load_results(each, storage) for each in experiments]
+        [
+            each if isinstance(each, Results) else load_results(each, storage)
+            for each in experiments
+        ]
     )

@@ -45,7 +45,9 @@ class Leader:
     @property
     def values(self) -> dict[int, float]:
         """seed -> value of the retrained trial."""
-        return {t.seed: t.best.value for t in self.trials if t.best and t.seed is not None}
+        return {
+            t.seed: t.best.value for t in self.trials if t.best and t.seed is not None
+        }
 
     @property
     def mean(self) -> Mean | None:
@@ -95,7 +97,9 @@ class Confirmation:
             if trial.status == COMPLETED and trial.best:
                 number = int(trial.trial_id) // len(self.seeds)
                 completed.setdefault(number, []).append(trial)
-        searched = zip(self.confirms.trials, self.confirms.values, spec.search.configs, strict=True)
+        searched = zip(
+            self.confirms.trials, self.confirms.values, spec.search.configs, strict=True
+        )
         leaders = [
             Leader(trial_id, config, value, tuple(completed.get(number, ())))
             for number, (trial_id, value, config) in enumerate(searched)
@@ -162,26 +166,40 @@ class Confirmation:
     def told_apart(self) -> bool:
         """Whether the chosen leader is better than every other one, beyond the seeds' spread."""
         others = self.leaders[1:]
-        return all(leader.difference and leader.difference.is_settled for leader in others)
+        return all(
+            leader.difference and leader.difference.is_settled for leader in others
+        )
 
     def _choose_model(self, leader: Leader) -> TrialRecord:
         return rank_trials(leader.trials, self.results.objective)[0][1]
 
 
-def _compare_leaders(leaders: Sequence[Leader], objective: Objective) -> tuple[Leader, ...]:
+def _compare_leaders(
+    leaders: Sequence[Leader], objective: Objective
+) -> tuple[Leader, ...]:
     """Best first, each with its difference from the first; those that failed with a seed last."""
 
     def rank(leader: Leader) -> tuple[int, float]:
-        return -len(leader.values), objective.compute_loss(leader.mean.mean) if leader.mean else 0
+        return -len(leader.values), objective.compute_loss(
+            leader.mean.mean
+        ) if leader.mean else 0
 
     first, *others = sorted(leaders, key=rank)
-    differences = compute_differences([leader.values for leader in others], first.values)
+    differences = compute_differences(
+        [leader.values for leader in others], first.values
+    )
     pairs = zip(others, differences, strict=True)
-    return first, *(replace(leader, difference=difference) for leader, difference in pairs)
+    return first, *(
+        replace(leader, difference=difference) for leader, difference in pairs
+    )
 
 
 def _describe_interval(mean: Mean | None) -> list[float] | None:
-    return None if mean is None or mean.low is None or mean.high is None else [mean.low, mean.high]
+    return (
+        None
+        if mean is None or mean.low is None or mean.high is None
+        else [mean.low, mean.high]
+    )
 
 
 def refuse_confirmation(results: Results) -> None:
@@ -255,7 +273,11 @@ def link(results: Results, name: str, file: str = CONFIRMED) -> None:
 
     file: as for `find_linked_folders`. Raises as `ExperimentFolder.check`.
     """
-    names = [folder.name for folder in find_linked_folders(results, file) if folder.name != name]
+    names = [
+        folder.name
+        for folder in find_linked_folders(results, file)
+        if folder.name != name
+    ]
     results.files.write(file, {"experiments": [*names, name]})
 
 
@@ -337,7 +359,11 @@ def choose_validated_model(results: Results, trial_id: str | None = None) -> Bes
 
 
 def describe_best(
-    results: Results, *, top: int = 1, metric: str | None = None, mode: str | None = None
+    results: Results,
+    *,
+    top: int = 1,
+    metric: str | None = None,
+    mode: str | None = None,
 ) -> list[dict[str, Any]]:
     """What `best --json` shows: confirmed leaders, then searched trials.
 
@@ -346,18 +372,27 @@ def describe_best(
     results.get_best_trial(metric, mode)  # raises if there is none
     objective = (metric or results.metric, mode or results.mode)
     confirmation = (
-        find_confirmation(results) if objective == (results.metric, results.mode) else None
+        find_confirmation(results)
+        if objective == (results.metric, results.mode)
+        else None
     )
     confirmed = []
     if confirmation:
         leaders = [leader for leader in confirmation.leaders if leader.mean]
-        confirmed = [_describe_leader(results, confirmation, leader) for leader in leaders[:top]]
+        confirmed = [
+            _describe_leader(results, confirmation, leader) for leader in leaders[:top]
+        ]
         if confirmation.results is results:
             return confirmed
     ids = {entry["trial_id"] for entry in confirmed}
-    trials = [trial for trial in results.top(top, metric, mode) if trial.trial_id not in ids]
+    trials = [
+        trial for trial in results.top(top, metric, mode) if trial.trial_id not in ids
+    ]
     searched = trials[: top - len(confirmed)]
-    return [*confirmed, *(results.describe_best(t, metric=metric, mode=mode) for t in searched)]
+    return [
+        *confirmed,
+        *(results.describe_best(t, metric=metric, mode=mode) for t in searched),
+    ]
 
 
 def show_json(results: Results) -> dict[str, Any]:

@@ -35,12 +35,16 @@ class Labels:
         return replace(self, tags=new)
 
     def remove_tags(self, tags: Iterable[str]) -> Labels:
-        return replace(self, tags=tuple(tag for tag in self.tags if tag not in set(tags)))
+        return replace(
+            self, tags=tuple(tag for tag in self.tags if tag not in set(tags))
+        )
 
     def replace_note(self, note: str) -> Labels:
         """These with another note. Raises UsageError for one that is too long."""
         if len(note) > _LONGEST:
-            raise UsageError(f"a note has at most {_LONGEST} characters, got {len(note)}")
+            raise UsageError(
+                f"a note has at most {_LONGEST} characters, got {len(note)}"
+            )
         return replace(self, note=note)
 
     def write(self, files: ExperimentFolder) -> None:
@@ -56,7 +60,9 @@ def read_labels(files: ExperimentFolder) -> Labels:
         return Labels()
     match document:
         case {"tags": list(tags), "note": str(note)}:
-            valid = (tag for tag in tags if isinstance(tag, str) and _TAG.fullmatch(tag))
+            valid = (
+                tag for tag in tags if isinstance(tag, str) and _TAG.fullmatch(tag)
+            )
             return Labels(tuple(valid), note[:_LONGEST])
     return Labels()
 
@@ -69,9 +75,17 @@ class Described:
         self.files.refresh()
         self.document = self.files.read_document()
         objective = self.document["spec"]["objective"]
-        with translate_error(UsageError, f"experiment.json of {self.files.name} is damaged"):
-            known = {name: objective[name] for name in Objective.model_fields if name in objective}
-            self.objective = Objective.model_validate({**known, "mode": objective["mode"]})
+        with translate_error(
+            UsageError, f"experiment.json of {self.files.name} is damaged"
+        ):
+            known = {
+                name: objective[name]
+                for name in Objective.model_fields
+                if name in objective
+            }
+            self.objective = Objective.model_validate(
+                {**known, "mode": objective["mode"]}
+            )
         self.metric: str = self.objective.metric
         self.mode: str = self.objective.mode
         self.name = self.files.name
@@ -90,7 +104,9 @@ class Described:
     def spec(self) -> ExperimentSpec:
         """The spec, with the folder's name and storage. Raises SpecError for another version's."""
         moved = {"name": self.folder.resolve().name, "storage": self.files.storage}
-        return build_spec({**self.document["spec"], **moved}, str(self.folder), recorded=True)
+        return build_spec(
+            {**self.document["spec"], **moved}, str(self.folder), recorded=True
+        )
 
     @property
     def seed(self) -> int | None:

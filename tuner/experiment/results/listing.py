@@ -100,7 +100,9 @@ def sort_oldest_first(listed: Iterable[Listed]) -> list[Listed]:
     return sorted(listed, key=lambda entry: (entry.started or inf, entry.name))
 
 
-def summarize_experiment(folder: Path, read: Callable[[Path], Results] = Results) -> Listed:
+def summarize_experiment(
+    folder: Path, read: Callable[[Path], Results] = Results
+) -> Listed:
     """One experiment. read: its results, if the journal's last line does not summarise them."""
     try:
         experiment = Described(folder)
@@ -109,7 +111,10 @@ def summarize_experiment(folder: Path, read: Callable[[Path], Results] = Results
             return _build_listed(experiment, end["status"], end, until=end["time"])
         results = read(folder)
         history = results.history
-        summary = {**history.summarize(count_planned_trials(results)), "reason": results.ended_by}
+        summary = {
+            **history.summarize(count_planned_trials(results)),
+            "reason": results.ended_by,
+        }
         until = history.runs[-1].ended if history.runs else None
         return _build_listed(results, results.status, summary, until=until)
     except Exception as error:  # the others are listed all the same
@@ -119,11 +124,16 @@ def summarize_experiment(folder: Path, read: Callable[[Path], Results] = Results
 
 
 def _build_listed(
-    experiment: Described, status: str, summary: Mapping[str, Any], *, until: float | None
+    experiment: Described,
+    status: str,
+    summary: Mapping[str, Any],
+    *,
+    until: float | None,
 ) -> Listed:
     """An experiment by a `History.summarize`; until: when its last event came."""
     search = experiment.document["spec"].get("search")
-    is_known = isinstance(search, Mapping)  # this version may not be able to read the spec
+    # This version may not be able to read the spec
+    is_known = isinstance(search, Mapping)
     best = summary.get("best")
     started = summary.get("started")
     searched_s = None
@@ -152,6 +162,8 @@ def count_planned_trials(experiment: Described) -> int | None:
     """How many trials the spec gives; None if that is not known."""
     spec = experiment.document["spec"]
     try:
-        return build_spec({k: spec[k] for k in ("search", "num_samples") if k in spec}).trials
+        return build_spec(
+            {k: spec[k] for k in ("search", "num_samples") if k in spec}
+        ).trials
     except SpecError:  # of another version, or without a number
         return spec["num_samples"] if type(spec.get("num_samples")) is int else None

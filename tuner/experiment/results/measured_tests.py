@@ -34,7 +34,10 @@ def read_test(
         record = files.read(name)
     except (OSError, ValueError):
         return None
-    same = isinstance(record, dict) and record.get("checkpoint_sha256") == checkpoint.sha256
+    same = (
+        isinstance(record, dict)
+        and record.get("checkpoint_sha256") == checkpoint.sha256
+    )
     plain = {str, int, float, dict, list}
     return record if same and set(map(type, record.values())) <= plain else None
 

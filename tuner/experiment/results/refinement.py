@@ -21,7 +21,15 @@ from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flatten
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import check_names
-from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value, round_float
+from tuner.spec.space.domains import (
+    Choice,
+    Domain,
+    Normal,
+    Numeric,
+    Space,
+    Value,
+    round_float,
+)
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.spaces import Position, format_space, list_names, transform
 
@@ -47,7 +55,9 @@ class Refinement:
         raw = self.spec.model_dump(mode="json", exclude_defaults=True)
         search = self.spec.search.model_dump(mode="json")
         raw["objective"] = self.spec.objective.model_dump(mode="json")
-        raw["search"] = {key: value for key, value in search.items() if value not in ([], {})}
+        raw["search"] = {
+            key: value for key, value in search.items() if value not in ([], {})
+        }
         head = "".join(f"# {line}\n" for line in self.note.splitlines())
         return head + yaml.safe_dump(raw, sort_keys=False, width=100)
 
@@ -72,10 +82,14 @@ def refine(results: Results, *, points: int) -> Refinement:
             f"{results.name}: a leader's config is not of its space: {error}"
         ) from error
     storage = results.files.storage
-    is_default = find_local_folder(find_default_storage()).resolve() == find_local_folder(storage)
+    is_default = find_local_folder(
+        find_default_storage()
+    ).resolve() == find_local_folder(storage)
     names = list_names(space)  # a constraint over options that are gone goes as well
     forbid = [t for t in search.search.forbid if not check_names([t], names)]
-    values = [find_best_value(trial, results.objective) for trial in (best, leading[-1])]
+    values = [
+        find_best_value(trial, results.objective) for trial in (best, leading[-1])
+    ]
     spec = search.replace(
         name=f"{results.name[:90]}-refined",
         storage=find_default_storage() if is_default else storage,
@@ -91,7 +105,9 @@ def refine(results: Results, *, points: int) -> Refinement:
         warm_start=None,
     )
     if not spec.trials:
-        raise UsageError(f"search.forbid of {results.name} excludes the leaders' whole region")
+        raise UsageError(
+            f"search.forbid of {results.name} excludes the leaders' whole region"
+        )
     note = (
         f"The region of the best {len(leading)} of {len(results.trials)} trials of {results.name}: "
         f"{results.metric} {values[0]:.4g} to {values[1]:.4g}.\n"
@@ -105,13 +121,19 @@ def write_refined(refinement: Refinement, to: Path | None) -> Path:
     """Write the experiment to the new file `to` (None: NAME.yaml here); returns its path."""
     path = to or Path(f"{refinement.spec.name}.yaml")
     if path.suffix not in (".yaml", ".yml"):
-        raise UsageError(f"--to must end in .yaml, by which `tuner run` knows it, got {path}")
-    with translate_error(UsageError, f"cannot write {path} (--to FILE names another)", of=OSError):
+        raise UsageError(
+            f"--to must end in .yaml, by which `tuner run` knows it, got {path}"
+        )
+    with translate_error(
+        UsageError, f"cannot write {path} (--to FILE names another)", of=OSError
+    ):
         create_file(path, refinement.format_yaml().encode())
     return path
 
 
-def narrow_space(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
+def narrow_space(
+    space: Space, configs: Sequence[Mapping[str, Value]]
+) -> dict[str, Value]:
     """`space` narrowed to the region of `configs`, at least one, the best one first."""
     encoding = Encoding(space)
     points = [encoding.encode(config) for config in configs]
@@ -119,7 +141,9 @@ def narrow_space(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[s
     def narrow(position: Position, domain: Domain) -> Domain:
         d = encoding.find_column(position)
         pairs = zip(configs, points, strict=True)
-        active = [(config, float(u_D[d])) for config, u_D in pairs if not math.isnan(u_D[d])]
+        active = [
+            (config, float(u_D[d])) for config, u_D in pairs if not math.isnan(u_D[d])
+        ]
         if not isinstance(domain, Choice):
             return _find_region(
                 domain, [flatten(config, ".")[position.path] for config, _ in active]
@@ -145,17 +169,21 @@ def _find_region(domain: Domain, values: Sequence[float]) -> Numeric:
         high = max(*values, values[0] + reach)
         return Numeric(*_round_bounds(low, high), q=domain.q)
     assert isinstance(domain, Numeric)
-    domain = replace(domain, prior=None)  # the best value, which may lie elsewhere, says more
+    # The best value, which may lie elsewhere, says more
+    domain = replace(domain, prior=None)
     scale, back = (math.log, math.exp) if domain.log else (float, float)
     reach = _LEAST_REACH * (scale(domain.last) - scale(domain.first))
     low = min(*values, back(scale(values[0]) - reach))
     high = max(*values, back(scale(values[0]) + reach))
     if domain.step is None:
         lower, upper = _round_bounds(low, high)
-        return replace(domain, lower=max(lower, domain.lower), upper=min(upper, domain.upper))
+        return replace(
+            domain, lower=max(lower, domain.lower), upper=min(upper, domain.upper)
+        )
     lower = math.floor(low / domain.step + _NOISE) * domain.step
     upper = math.ceil(high / domain.step - _NOISE) * domain.step
-    above = 1 if domain.integer and domain.step == 1 else 0  # whose upper bound is exclusive
+    # Whose upper bound is exclusive
+    above = 1 if domain.integer and domain.step == 1 else 0
     return replace(
         domain,
         lower=round_float(max(lower, domain.first)),

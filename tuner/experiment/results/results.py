@@ -31,7 +31,12 @@ from tuner.experiment.results.described import Described
 from tuner.experiment.results.selection import compute_points, find_front
 from tuner.experiment.steered import apply_controls
 from tuner.experiment.storage import find_experiment
-from tuner.experiment.trials import TrialError, TrialRecord, estimate_gain, group_failures
+from tuner.experiment.trials import (
+    TrialError,
+    TrialRecord,
+    estimate_gain,
+    group_failures,
+)
 from tuner.spec.sections import Objective, infer_mode
 from tuner.wording import format_amount
 
@@ -106,7 +111,9 @@ class Results(Described):
     @property
     def status_text(self) -> str:
         """How it stands, in words: its status, "paused", or "out of time"."""
-        return "paused" if self._is_paused else format_status(self.status, self.ended_by)
+        return (
+            "paused" if self._is_paused else format_status(self.status, self.ended_by)
+        )
 
     @property
     def _is_paused(self) -> bool:
@@ -147,7 +154,9 @@ class Results(Described):
     def ranked(self) -> list[tuple[float, TrialRecord]]:
         """(what it is worth, trial) of every usable trial by the objective, best first."""
         with pause_collector():
-            scored = [(trial.best.estimate, trial) for trial in self._healthy if trial.best]
+            scored = [
+                (trial.best.estimate, trial) for trial in self._healthy if trial.best
+            ]
             ranked = selection.sort_best_first(scored, self.objective)
         if self.history.best is self.history.leader:
             return ranked
@@ -175,7 +184,9 @@ class Results(Described):
 
     def trial(self, trial_id: str) -> TrialRecord:
         """The trial of this id, leading zeros optional; UsageError if there is none."""
-        if trial := self.trials.get(trial_id) or self.trials.get(trial_id.zfill(_DIGITS)):
+        if trial := self.trials.get(trial_id) or self.trials.get(
+            trial_id.zfill(_DIGITS)
+        ):
             return trial
         ids = list(self.trials)
         has = f"its trials are {ids[0]} to {ids[-1]}" if ids else "it has no trials"
@@ -217,7 +228,9 @@ class Results(Described):
         best = self.top(1, metric, mode, scope)
         if not best:
             why = self.describe_unusable(metric or self.metric)
-            raise NoUsableTrialError(f"{self.name} has no usable trial: {why}{self.why_failed}")
+            raise NoUsableTrialError(
+                f"{self.name} has no usable trial: {why}{self.why_failed}"
+            )
         return best[0]
 
     def best_epoch(
@@ -235,11 +248,15 @@ class Results(Described):
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
         return self._find_best_epoch(trial, objective)[0]
 
-    def _find_best_epoch(self, trial: TrialRecord, objective: Objective) -> tuple[int, float]:
+    def _find_best_epoch(
+        self, trial: TrialRecord, objective: Objective
+    ) -> tuple[int, float]:
         """(best epoch, what it is worth) of a trial. Raises NoUsableTrialError without a value."""
         curve = selection.find_curve(trial, objective)
         if curve.epoch is None or curve.estimate is None:
-            raise NoUsableTrialError(f"trial {trial.trial_id} never reported {objective.metric!r}")
+            raise NoUsableTrialError(
+                f"trial {trial.trial_id} never reported {objective.metric!r}"
+            )
         return curve.epoch, objective.compute_loss(curve.estimate)
 
     def best_checkpoint(self, trial: TrialRecord | None = None) -> Checkpoint:
@@ -259,7 +276,9 @@ class Results(Described):
             )
         best = selection.find_best_report(trial, self.objective)
         if best is not None and best.epoch != record.epoch:
-            message = "trial %s kept no checkpoint of its best epoch %s: epoch %s is taken"
+            message = (
+                "trial %s kept no checkpoint of its best epoch %s: epoch %s is taken"
+            )
             _log.warning(message, trial.trial_id, best.epoch, record.epoch)
         return self.files.fetch_checkpoint(record, trial.trial_id)
 
@@ -298,7 +317,9 @@ class Results(Described):
         first = self.history.default
         if accuracy is None or first is None or first.config == best["config"]:
             return accuracy
-        default = build_accuracy("val_accuracy", self.describe_best(first)["metrics"], images)
+        default = build_accuracy(
+            "val_accuracy", self.describe_best(first)["metrics"], images
+        )
         return replace(accuracy, default=default)
 
     def show(self) -> dict[str, Any]:
@@ -318,7 +339,12 @@ class Results(Described):
             "paused": self._is_paused,
             "changes": self.changes,
         }
-        shown = {"name": self.name, "status": self.status, "counts": self.counts, "best": best}
+        shown = {
+            "name": self.name,
+            "status": self.status,
+            "counts": self.counts,
+            "best": best,
+        }
         return shown | {name: value for name, value in further.items() if value}
 
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
@@ -329,21 +355,30 @@ class Results(Described):
         and message. A trial without a report that counts, by the limits and `from_epoch`, has no
         values of best/. Of reports: trial_id, epoch, time (UTC) and every metric.
         """
-        from tuner.experiment.results.tables import build_reports_frame, build_trials_frame
+        from tuner.experiment.results.tables import (
+            build_reports_frame,
+            build_trials_frame,
+        )
 
         if reports:
             return build_reports_frame(self.trials.values())
         return build_trials_frame(self.trials.values(), self.objective, seed=self.seed)
 
     def export(
-        self, to: Path | str, *, trial_id: str | None = None, formats: Collection[str] = ()
+        self,
+        to: Path | str,
+        *,
+        trial_id: str | None = None,
+        formats: Collection[str] = (),
     ) -> Path:
         """Write a trial's best checkpoint (None: the best trial's) to the folder `to`; see
         `tuner.export_model`.
         """
         from tuner.spec.declaration import load_default_declaration
 
-        return load_default_declaration().export(self, Path(to), trial_id=trial_id, formats=formats)
+        return load_default_declaration().export(
+            self, Path(to), trial_id=trial_id, formats=formats
+        )
 
     def _resolve_objective(self, metric: str | None, mode: str | None) -> Objective:
         """The objective asked for, with the experiment's own where they are None."""
@@ -356,7 +391,9 @@ class Results(Described):
         goals = {goal.metric: goal.mode for goal in self.objective.others}
         mode = mode or goals.get(metric) or infer_mode(metric)
         if mode is None:
-            raise UsageError(f"mode: say min or max for {metric!r}, which is not the objective")
+            raise UsageError(
+                f"mode: say min or max for {metric!r}, which is not the objective"
+            )
         changes = {"metric": metric, "mode": mode, "others": ()}
         return self.objective.model_copy(update=changes)
 
@@ -364,20 +401,30 @@ class Results(Described):
         """Why no trial has a value of `metric` that counts: how many failed, and how."""
         if not self.trials:
             return "no trial has started"
-        failed = Counter(trial.error.kind for trial in self.trials.values() if trial.error)
+        failed = Counter(
+            trial.error.kind for trial in self.trials.values() if trial.error
+        )
         reasons = [f"{count} failed ({kind})" for kind, count in failed.most_common()]
         if beyond := self.beyond:
-            reasons.append(f"{beyond} beyond the limits {' and '.join(self.objective.limits)}")
+            reasons.append(
+                f"{beyond} beyond the limits {' and '.join(self.objective.limits)}"
+            )
         if silent := len(self.trials) - failed.total() - beyond:
             names = ", ".join(self.metrics) or "none"
-            since = f" from epoch {first} on" if (first := self.objective.from_epoch) else ""
+            since = (
+                f" from epoch {first} on"
+                if (first := self.objective.from_epoch)
+                else ""
+            )
             which = f"{silent} without a value of {metric!r}{since}"
             reasons.append(f"{which}; metrics reported: {names}")
         return ", ".join(reasons)
 
     def locate_checkpoint(self, trial: TrialRecord, epoch: int) -> str | None:
         """Where the trial's checkpoint of an epoch lies; None if it is not kept."""
-        kept = (record for record in reversed(trial.checkpoints) if record.epoch == epoch)
+        kept = (
+            record for record in reversed(trial.checkpoints) if record.epoch == epoch
+        )
         record = next(kept, None)
         if record is None:
             return None

@@ -15,7 +15,11 @@ Row = Mapping[str, Any]  # a dotted name is a path into nested mappings
 
 
 def select_rows(
-    rows: Sequence[Row], *, where: str | None = None, sort: str | None = None, reverse: bool = False
+    rows: Sequence[Row],
+    *,
+    where: str | None = None,
+    sort: str | None = None,
+    reverse: bool = False,
 ) -> list[int]:
     """Indices of the rows for which `where` holds, sorted by `sort`.
 
@@ -35,7 +39,10 @@ def select_rows(
     values = {number: find_value(rows[number], sort) for number in numbers}
     present = [number for number in numbers if values[number] is not None]
     lacking = [number for number in numbers if values[number] is None]
-    return [*sorted(present, key=lambda n: _build_sort_key(values[n]), reverse=reverse), *lacking]
+    return [
+        *sorted(present, key=lambda n: _build_sort_key(values[n]), reverse=reverse),
+        *lacking,
+    ]
 
 
 def _build_sort_key(value: object) -> tuple[bool, Any]:
@@ -51,7 +58,8 @@ def check_names(names: Sequence[str], rows: Sequence[Row]) -> None:
     for name in names:
         if rows and not any(name in _list_paths(row) for row in rows):
             paths = dict.fromkeys(path for row in rows for path in _list_paths(row))
-            near = suggest_similar(name, paths, 3)  # `available` leaves out those with a dot
+            # `available` leaves out those with a dot
+            near = suggest_similar(name, paths, 3)
             available = ", ".join(path for path in paths if "." not in path)
             raise UsageError(f"no name {name!r} here{near}; available: {available}")
 

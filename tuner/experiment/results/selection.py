@@ -83,7 +83,9 @@ def find_best_report(trial: TrialRecord, objective: Objective) -> Report | None:
     return None if epoch is None else trial.find_report(epoch)
 
 
-def find_best_checkpoint(trial: TrialRecord, objective: Objective) -> CheckpointRecord | None:
+def find_best_checkpoint(
+    trial: TrialRecord, objective: Objective
+) -> CheckpointRecord | None:
     """The checkpoint of the best epoch that has one, else the newest; None if it kept none."""
     kept = {record.epoch: record for record in trial.checkpoints}
     if not kept:
@@ -112,7 +114,9 @@ def sort_best_first(
 ) -> list[tuple[float, TrialRecord]]:
     """(score, trial) in the order of `rank_trials`."""
     sign = objective.sign
-    return sorted(scored, key=lambda pair: (sign * pair[0], *pair[1].break_tie(objective)))
+    return sorted(
+        scored, key=lambda pair: (sign * pair[0], *pair[1].break_tie(objective))
+    )
 
 
 def check(what: str, value: str, choices: Sequence[str]) -> None:
@@ -136,13 +140,17 @@ def compute_points(
     ]
 
 
-def find_front(points: Iterable[tuple[Point, TrialRecord]]) -> list[tuple[Point, TrialRecord]]:
+def find_front(
+    points: Iterable[tuple[Point, TrialRecord]],
+) -> list[tuple[Point, TrialRecord]]:
     """Those that no other is as good as in every goal, the best by the first goal first.
 
     Of equal points it has the first alone.
     """
     front: list[tuple[Point, TrialRecord]] = []
-    for point, trial in sorted(points, key=lambda pair: (pair[0], int(pair[1].trial_id))):
+    for point, trial in sorted(
+        points, key=lambda pair: (pair[0], int(pair[1].trial_id))
+    ):
         if not any(all(map(le, other, point)) for other, _ in front):
             front.append((point, trial))
     return front
@@ -155,7 +163,9 @@ def hypervolume(points: Iterable[Point], worst: Point) -> float:
         return 0.0
     if len(worst) == 1:
         return worst[0] - inside[0][0]
-    steps: Sequence[tuple[float, float]] = [*pairwise([*(p[-1] for p in inside), worst[-1]])]
+    steps: Sequence[tuple[float, float]] = [
+        *pairwise([*(p[-1] for p in inside), worst[-1]])
+    ]
     return sum(
         (upper - lower) * hypervolume([p[:-1] for p in inside[:count]], worst[:-1])
         for count, (lower, upper) in enumerate(steps, 1)

@@ -54,12 +54,20 @@ class ClassRecall:
         return wilson(self.recall, self.images)
 
 
-def read_confusion(measured: Mapping[str, Any] | None) -> tuple[list[str], list[list[int]]] | None:
+def read_confusion(
+    measured: Mapping[str, Any] | None,
+) -> tuple[list[str], list[list[int]]] | None:
     """(names, matrix) of a record, which may be someone else's; None if it has no valid one."""
     match (measured or {}).get(CONFUSION):
-        case {"classes": list(names), "matrix": list(matrix)} if len(names) == len(matrix):
-            are_rows = all(isinstance(row, list) and len(row) == len(names) for row in matrix)
-            if are_rows and all(type(n) is int and n >= 0 for row in matrix for n in row):
+        case {"classes": list(names), "matrix": list(matrix)} if len(names) == len(
+            matrix
+        ):
+            are_rows = all(
+                isinstance(row, list) and len(row) == len(names) for row in matrix
+            )
+            if are_rows and all(
+                type(n) is int and n >= 0 for row in matrix for n in row
+            ):
                 return [*map(str, names)], matrix
     return None
 
@@ -101,7 +109,9 @@ def build_class_table(measured: Mapping[str, Any] | None) -> list[tuple[str, ...
             f"{row.recall:.2f}",
             "{:.2f} to {:.2f}".format(*row.interval),
             f"{row.images:,}",
-            f"{row.mistaken:,} taken for {clean_text(row.other)}" if row.mistaken else "",
+            f"{row.mistaken:,} taken for {clean_text(row.other)}"
+            if row.mistaken
+            else "",
         )
         for row in compute_class_recalls(measured)
     ]
@@ -128,7 +138,12 @@ def count_doubtful_pairs(measured: Mapping[str, Any] | None) -> list[tuple[str, 
     """
     record = measured or {}
     entries = record.get(DOUBTFUL_LABELS)
-    if not isinstance(entries, list) or record.get(DOUBTFUL_SHARE, 1.0) < _LEAST_DOUBTFUL:
+    if (
+        not isinstance(entries, list)
+        or record.get(DOUBTFUL_SHARE, 1.0) < _LEAST_DOUBTFUL
+    ):
         return []
     listed = [entry for entry in entries if isinstance(entry, dict)]
-    return Counter(f"{e.get('label')} / {e.get('suggested')}" for e in listed).most_common()
+    return Counter(
+        f"{e.get('label')} / {e.get('suggested')}" for e in listed
+    ).most_common()

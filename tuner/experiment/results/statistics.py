@@ -27,7 +27,11 @@ class Mean:
 
     @property
     def is_settled(self) -> bool:
-        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+        return (
+            self.low is not None
+            and self.high is not None
+            and not self.low <= 0 <= self.high
+        )
 
 
 def compute_mean(
@@ -64,13 +68,22 @@ def compute_differences(
     level = 1 - (1 - LEVEL) / 2 / max(comb(len(groups), 2), 1)
     # Values of few digits, as accuracies are, often differ by the same with every one of few keys
     ordered = [sorted(set(values.values())) for values in groups]
-    resolution = min((b - a for values in ordered for a, b in pairwise(values)), default=0.0)
+    resolution = min(
+        (b - a for values in ordered for a, b in pairwise(values)), default=0.0
+    )
     least_sd = resolution / sqrt(6)  # of rounding to it
-    pairs = [[values[key] - best[key] for key in values if key in best] for values in others]
-    return [compute_mean(pair, level=level, least_sd=least_sd) if pair else None for pair in pairs]
+    pairs = [
+        [values[key] - best[key] for key in values if key in best] for values in others
+    ]
+    return [
+        compute_mean(pair, level=level, least_sd=least_sd) if pair else None
+        for pair in pairs
+    ]
 
 
-def wilson(share: float, n: int, *, among: int = 1, level: float = LEVEL) -> tuple[float, float]:
+def wilson(
+    share: float, n: int, *, among: int = 1, level: float = LEVEL
+) -> tuple[float, float]:
     """Wilson's score interval (JASA 1927), of 95 % by default, for a `share` of `n` cases.
 
     among: how many shares this is the best of, by Sidak's level (JASA 1967).

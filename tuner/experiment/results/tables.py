@@ -28,7 +28,9 @@ def build_trials_frame(
     rows = [_build_trial_row(trial, objective, seed) for trial in trials]
     first = ("trial_id", "status", "seed")
     last = ("best_epoch", "epochs", "started", "duration_s", "error", "message")
-    groups = {name: _list_columns(rows, f"{name}/") for name in ("config", "last", "best")}
+    groups = {
+        name: _list_columns(rows, f"{name}/") for name in ("config", "last", "best")
+    }
     columns = [*first, *groups["config"], *groups["last"], *groups["best"], *last]
     frame = pd.DataFrame(rows, columns=columns)
     for name in groups["config"]:
@@ -41,7 +43,8 @@ def build_trials_frame(
 def build_reports_frame(trials: Iterable[TrialRecord]) -> pd.DataFrame:
     """One row a report: trial_id, epoch, time (UTC) and every metric, in journal order by trial."""
     rows = [
-        {"trial_id": trial.trial_id, "epoch": report.epoch, "time": report.time} | report.metrics
+        {"trial_id": trial.trial_id, "epoch": report.epoch, "time": report.time}
+        | report.metrics
         for trial in trials
         for report in trial.results
     ]
@@ -77,7 +80,9 @@ def write_table(frame: pd.DataFrame, path: Path | str) -> Path:
     return path
 
 
-def _build_trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> dict[str, Any]:
+def _build_trial_row(
+    trial: TrialRecord, objective: Objective, seed: int | None
+) -> dict[str, Any]:
     last: dict[str, float] = {}
     for report in trial.results:
         last |= report.metrics
@@ -90,7 +95,10 @@ def _build_trial_row(trial: TrialRecord, objective: Objective, seed: int | None)
         **{f"config/{name}": value for name, value in flatten(trial.config).items()},
         **{f"last/{name}": value for name, value in last.items()},
         # Missing where they do not count: the columns stay, and a sort has them last
-        **{f"best/{n}": v if has_best else nan for n, v in (best.metrics if best else {}).items()},
+        **{
+            f"best/{n}": v if has_best else nan
+            for n, v in (best.metrics if best else {}).items()
+        },
         "best_epoch": best.epoch if best and has_best else None,
         "epochs": trial.last_epoch,
         "started": trial.started,
@@ -103,7 +111,9 @@ def _build_trial_row(trial: TrialRecord, objective: Objective, seed: int | None)
 def _build_config_column(values: list[Any]) -> pd.Series:
     """A column in which whole numbers stay so, and None is a value; pd.NA: it is missing."""
     present = [value for value in values if value is not pd.NA]
-    is_whole = all(type(value) is int and abs(value) < _LARGEST_INTEGER for value in present)
+    is_whole = all(
+        type(value) is int and abs(value) < _LARGEST_INTEGER for value in present
+    )
     if len(present) == len(values) and None not in present:
         return pd.Series(values)
     if is_whole:
@@ -114,4 +124,6 @@ def _build_config_column(values: list[Any]) -> pd.Series:
 
 def _list_columns(rows: Iterable[Mapping[str, Any]], prefix: str) -> list[str]:
     """The columns with `prefix`, in the order in which the rows first have them."""
-    return list(dict.fromkeys(name for row in rows for name in row if name.startswith(prefix)))
+    return list(
+        dict.fromkeys(name for row in rows for name in row if name.startswith(prefix))
+    )

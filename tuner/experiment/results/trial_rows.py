@@ -10,16 +10,24 @@ from tuner.experiment.results.rows import Row, select_rows
 from tuner.experiment.results.selection import find_best_report
 from tuner.experiment.trials import TrialRecord
 
-_NO_METRICS = {"trial_id", "status", "epochs", "epoch", "time", "error", "config"}  # of a trial
-_UNCOUNTED = ("error", "beyond_limits", "before_epoch")  # of a row whose metrics do not count
+# Of a trial
+_NO_METRICS = {"trial_id", "status", "epochs", "epoch", "time", "error", "config"}
+# Of a row whose metrics do not count
+_UNCOUNTED = ("error", "beyond_limits", "before_epoch")
 
 
 def select_trial_rows(
-    rows: Sequence[Row], *, where: str | None = None, sort: str | None = None, reverse: bool = False
+    rows: Sequence[Row],
+    *,
+    where: str | None = None,
+    sort: str | None = None,
+    reverse: bool = False,
 ) -> list[int]:
     """`select_rows` for trials: of a metric, values that are never the best come last."""
     order = select_rows(rows, where=where, sort=sort, reverse=reverse)
-    is_metric = any(sort in row.keys() - row["config"].keys() - _NO_METRICS for row in rows)
+    is_metric = any(
+        sort in row.keys() - row["config"].keys() - _NO_METRICS for row in rows
+    )
     if not is_metric:
         return order
     return sorted(order, key=lambda n: any(rows[n].get(name) for name in _UNCOUNTED))

@@ -28,10 +28,16 @@ def rename_experiment(experiment: Described, name: str) -> Described:
     if experiment.is_confirmation or any(
         folder.exists() for folder in find_linked_folders(experiment)
     ):
-        raise UsageError(f"{experiment.name} has a confirmation or is one: such keep their names")
-    is_refitted = any(folder.exists() for folder in find_linked_folders(experiment, REFITTED))
+        raise UsageError(
+            f"{experiment.name} has a confirmation or is one: such keep their names"
+        )
+    is_refitted = any(
+        folder.exists() for folder in find_linked_folders(experiment, REFITTED)
+    )
     if is_refitted or _is_handed_over(experiment):
-        rule = "has a refit that is handed over for it, or is one: such keep their names"
+        rule = (
+            "has a refit that is handed over for it, or is one: such keep their names"
+        )
         raise UsageError(f"{experiment.name} {rule}")
     files = experiment.files.rename(name)
     files.write(EXPERIMENT, {**experiment.document, "spec": spec})
@@ -42,10 +48,12 @@ def _is_handed_over(experiment: Described) -> bool:
     """Whether it is a refit that its search names."""
     search = experiment
     try:
-        for key in ("refits", "confirms"):  # of a trial of the search, or of its confirmation
+        for key in ("refits", "confirms"):
+            # Of a trial of the search, or of its confirmation
             if retrained := search.document["spec"].get(key):
                 search = Described(search.folder.with_name(retrained["name"]))
-    except (TunerError, ValueError, KeyError, TypeError):  # gone, or an edited experiment.json
+    except (TunerError, ValueError, KeyError, TypeError):
+        # Gone, or an edited experiment.json
         return False
     names = {folder.name for folder in find_linked_folders(search, REFITTED)}
     return search is not experiment and experiment.files.name in names
@@ -68,7 +76,11 @@ def find_prunable(results: Results, *, keep: int) -> Pruned:
     A resume's and a confirmation's are kept.
     """
     leading = {trial.trial_id for trial in results.top(keep)}
-    going = {t.trial_id for t in results.trials.values() if t.status not in (COMPLETED, STOPPED)}
+    going = {
+        t.trial_id
+        for t in results.trials.values()
+        if t.status not in (COMPLETED, STOPPED)
+    }
     kept = {*leading, *going}
     if results.is_confirmation and (confirmation := find_confirmation(results)):
         kept.add(confirmation.trial.trial_id)

@@ -61,7 +61,9 @@ class Curve:
 
     def find_best(self, epoch: float) -> float:
         """The best cost up to an epoch."""
-        return self.so_far[max(e for e in self.so_far if e <= max(epoch, min(self.so_far)))]
+        return self.so_far[
+            max(e for e in self.so_far if e <= max(epoch, min(self.so_far)))
+        ]
 
 
 def _build_curve(record: SearchRecord, trial: TrialRecord) -> Curve:
@@ -82,7 +84,9 @@ def check_curves(record: SearchRecord) -> Iterator[Finding]:
     if record.has_folds:
         return
     trials = [record.trials[n] for n in record.order_N]
-    ended = [t for t in trials if t.status == COMPLETED and len(record.list_costs(t)) > 1]
+    ended = [
+        t for t in trials if t.status == COMPLETED and len(record.list_costs(t)) > 1
+    ]
     length = record.spec.epochs or max((t.last_epoch for t in ended), default=0)
     whole = [t for t in ended if t.last_epoch >= length]
     count = min(max(ceil(len(whole) / 3), _FEWEST), _MOST)
@@ -104,26 +108,31 @@ def _check_noise(record: SearchRecord, length: int) -> Iterator[Finding]:
 
     shortest = max(length // 3, 2 * _SHORTEST)
     trials = [record.trials[n] for n in record.list_leaders(1.0, 1)]
-    curves = [_build_curve(record, t) for t in trials if len(record.list_costs(t)) >= shortest][
-        :_MOST
-    ]
+    curves = [
+        _build_curve(record, t) for t in trials if len(record.list_costs(t)) >= shortest
+    ][:_MOST]
     if len(curves) < _FEWEST:
         return
     last = min(max(curve.cost) for curve in curves)
     n = len(curves)
-    halves = [[c for e, c in each.cost.items() if last / 2 < e <= last] for each in curves]
+    halves = [
+        [c for e, c in each.cost.items() if last / 2 < e <= last] for each in curves
+    ]
     means = compute_mean([float(np.mean(half)) for half in halves])
     noise = sqrt(sum(curve.noise**2 for curve in curves) / n)
     least = _RISE * float(np.median([curve.improvement for curve in curves]))
     sd = means.sd or inf
     low, high = (noise / sd * sqrt(chdtri(n - 1, p) / (n - 1)) for p in (0.975, 0.025))
-    if noise < max(sd, least) or low < _NOISY:  # trials of a strategy that learns are alike
+    if noise < max(sd, least) or low < _NOISY:
+        # Trials of a strategy that learns are alike
         return
     training = record.spec.training
     name = record.objective.metric
     constant = training.get("lr_schedule") == "constant"
     setting = "lr_schedule=cosine" if constant else "ema_decay=0.98"
-    fixed = {*training, *(column.path for _, column in record.searched)} - {"lr_schedule"}
+    fixed = {*training, *(column.path for _, column in record.searched)} - {
+        "lr_schedule"
+    }
     smooths = record.spec.ships and setting.partition("=")[0] not in fixed
     yield Finding(
         "noisy_steps",
@@ -131,7 +140,11 @@ def _check_noise(record: SearchRecord, length: int) -> Iterator[Finding]:
         f"{name} jumps by {format_number(noise)} (sd) from epoch to epoch, {noise / sd:.1f} times "
         f"({low:.1f} to {high:.1f}) what the means of the best {n} trials differ by.",
         "The best epoch wins by chance: "
-        + (f"{setting} smooths it." if smooths else "let the mean of several seeds decide."),
+        + (
+            f"{setting} smooths it."
+            if smooths
+            else "let the mean of several seeds decide."
+        ),
         record.format_run_command(f"training.{setting}")
         if smooths
         else f"tuner confirm {record.name} --top {n}",
@@ -148,7 +161,9 @@ def _check_improvement(
     before. Silent where the learning rate falls to its end: such a curve improves at every length.
     """
     rates = [[rate for _, rate in curve.trial.list_values("lr")] for curve in curves]
-    if any(len(each) > 1 and each[-1] < _ANNEALED * each[len(each) // 2] for each in rates):
+    if any(
+        len(each) > 1 and each[-1] < _ANNEALED * each[len(each) // 2] for each in rates
+    ):
         return
     gains = []
     shares = []
@@ -157,7 +172,9 @@ def _check_improvement(
         before = curve.find_best(length / 4) - curve.find_best(length / 2)
         ratio = min(last / before, 1.0) if before > 0 else 1.0
         gains.append(last * ratio)
-        shares.append(last * ratio / curve.improvement if curve.improvement > 0 else 0.0)
+        shares.append(
+            last * ratio / curve.improvement if curve.improvement > 0 else 0.0
+        )
     gain = compute_mean(gains)
     of_all = compute_mean(shares)
     noise = float(np.median([curve.noise for curve in curves]))
@@ -185,7 +202,9 @@ def _check_improvement(
     )
 
 
-def _check_plateau(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
+def _check_plateau(
+    record: SearchRecord, length: int, curves: Sequence[Curve]
+) -> Iterator[Finding]:
     """Whether all leading trials stop improving in the first half; silent where noise hides it."""
     ends = []
     for curve in curves:
@@ -193,7 +212,9 @@ def _check_plateau(record: SearchRecord, length: int, curves: Sequence[Curve]) -
         if slack > _RISE * curve.improvement:
             return
         best = curve.find_best(length)
-        ends.append(next(epoch for epoch, cost in curve.so_far.items() if cost <= best + slack))
+        ends.append(
+            next(epoch for epoch, cost in curve.so_far.items() if cost <= best + slack)
+        )
     shorter = _find_least_length(record, ceil(1.25 * max(ends)), length)
     spent = sum(trial.last_epoch for trial in record.history.trials.values())
     saved = sum(max(0, t.last_epoch - shorter) for t in record.history.trials.values())
@@ -206,7 +227,12 @@ def _check_plateau(record: SearchRecord, length: int, curves: Sequence[Curve]) -
         f"noise, by epoch {max(ends)} of {length} (median {np.median(ends):g}).",
         f"With {shorter} epochs this search would have trained {100 * saved / spent:.0f} % fewer.",
         record.format_run_command(*_list_length_settings(record, shorter)),
-        {"n": len(curves), "max_t": length, "best_by": max(ends), "saved_epochs": saved},
+        {
+            "n": len(curves),
+            "max_t": length,
+            "best_by": max(ends),
+            "saved_epochs": saved,
+        },
     )
 
 
@@ -223,7 +249,9 @@ def _list_length_settings(record: SearchRecord, epochs: int) -> list[str]:
 def _find_least_length(record: SearchRecord, epochs: int, length: int) -> int:
     """The least length from `epochs` on that the search can have; at most its `length`."""
     least = max(epochs, record.spec.objective.from_epoch or 1)
-    return next((n for n in range(least, length) if record.can_train({"epochs": n})), length)
+    return next(
+        (n for n in range(least, length) if record.can_train({"epochs": n})), length
+    )
 
 
 def _check_overfitting(
@@ -248,7 +276,11 @@ def _check_overfitting(
     if rise.low is None or rise.low < _RISE or median > 0.75 * length:
         return
     searched = {column.path for _, column in record.searched}
-    present = [n for n in (*searched, *record.spec.training) if any(r in n for r in _REGULARISERS)]
+    present = [
+        n
+        for n in (*searched, *record.spec.training)
+        if any(r in n for r in _REGULARISERS)
+    ]
     regularisers = ", ".join(sorted(present)) or "none"
     lacks = record.spec.ships and "weight_decay" not in present
     shorter = _find_least_length(record, median, length)

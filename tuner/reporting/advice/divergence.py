@@ -72,15 +72,21 @@ def find_rule(record: SearchRecord) -> tuple[str, Mask] | None:
     texts = [*masks]
     holds_MN = np.array([*masks.values()], dtype=float)
     gain_M = _compute_gain(holds_MN @ bad_N, holds_MN.sum(axis=1), bad_N)
-    gain_MM = _compute_gain((holds_MN * bad_N) @ holds_MN.T, holds_MN @ holds_MN.T, bad_N)
+    gain_MM = _compute_gain(
+        (holds_MN * bad_N) @ holds_MN.T, holds_MN @ holds_MN.T, bad_N
+    )
     chosen = [int(gain_M.argmax())]
     gain = float(gain_M[chosen[0]])
     if gain_MM.max() > gain + _WORTH:
         gain = float(gain_MM.max())
-        chosen = [int(m) for m in np.unravel_index(int(gain_MM.argmax()), gain_MM.shape)]
+        chosen = [
+            int(m) for m in np.unravel_index(int(gain_MM.argmax()), gain_MM.shape)
+        ]
     if gain < np.log(len(masks) ** len(chosen) / _ALPHA):
         return None
-    return " and ".join(texts[m] for m in chosen), np.asarray(holds_MN[chosen].all(axis=0))
+    return " and ".join(texts[m] for m in chosen), np.asarray(
+        holds_MN[chosen].all(axis=0)
+    )
 
 
 def list_comparisons(record: SearchRecord) -> dict[str, Mask]:
@@ -119,6 +125,8 @@ def _compute_gain(hits: Array, inside: Array, bad_N: Array) -> Array:
         p = np.clip(k / np.maximum(n, 1), 1e-12, 1 - 1e-12)
         return np.asarray(k * np.log(p) + (n - k) * np.log(1 - p))
 
-    both = compute_log_likelihood(hits, inside) + compute_log_likelihood(bad - hits, n - inside)
+    both = compute_log_likelihood(hits, inside) + compute_log_likelihood(
+        bad - hits, n - inside
+    )
     gain = both - compute_log_likelihood(np.array(bad), np.array(n))
     return np.where(hits * (n - inside) > (bad - hits) * inside, gain, 0.0)

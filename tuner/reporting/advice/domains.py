@@ -22,14 +22,22 @@ from tuner.reporting.advice.effects import (
 from tuner.reporting.advice.finding import Finding, format_share
 from tuner.reporting.advice.record import SearchRecord
 from tuner.spec.plain_values import flatten
-from tuner.spec.space.domains import Choice, Domain, Numeric, Value, format_literal, round_float
+from tuner.spec.space.domains import (
+    Choice,
+    Domain,
+    Numeric,
+    Value,
+    format_literal,
+    round_float,
+)
 from tuner.spec.space.encoding import Column
 from tuner.spec.space.spaces import format_space
 from tuner.wording import format_number
 
 FEWEST = 40  # trials, below which nothing is said of a domain
 _LEADING = 0.25, 10  # share of the trials, and how many at least
-_ALPHA = 0.01  # chance of a finding where nothing matters, shared among the hyperparameters
+# Chance of a finding where nothing matters, shared among the hyperparameters
+_ALPHA = 0.01
 _ALPHA_OF_HALF = 0.05  # the same, of leaders in a half, which alone is no finding
 _NEAR = 0.15  # of the leaders' span: how near they come to the end of a domain
 _END = 0.03  # of a domain's width, where a search that learns ends up
@@ -53,21 +61,27 @@ def check_space(record: SearchRecord) -> Iterator[Finding]:
     divergence = list(check_divergence(record))
     yield from divergence
     if len(record.trials) < FEWEST:
-        yield _suggest_more_trials(record, len(record.trials), FEWEST, "where good values lie")
+        yield _suggest_more_trials(
+            record, len(record.trials), FEWEST, "where good values lie"
+        )
         return
     for d, column in record.searched:
         yield from _check_edge(record, d, column)
     if record.spec.search.learns:
         return
     wasted = [
-        finding for d, column in record.searched for finding in _check_waste(record, d, column)
+        finding
+        for d, column in record.searched
+        for finding in _check_waste(record, d, column)
     ]
     yield from wasted
     if not divergence and not wasted:  # these hide the effects of the others
         yield from _check_effects(record, estimate_effects(record))
 
 
-def _suggest_more_trials(record: SearchRecord, n: int, needed: int, what: str) -> Finding:
+def _suggest_more_trials(
+    record: SearchRecord, n: int, needed: int, what: str
+) -> Finding:
     return Finding(
         "few_trials",
         "open",
@@ -139,7 +153,9 @@ def _estimate_end_share(record: SearchRecord, d: int, side: str) -> float:
     """Of resamples of the better half of the trials, the share with the fitted best at that end."""
     half = record.list_leaders(0.5, 20)
     y_N = compute_normal_scores(record.cost_N[half])
-    others = [build_terms(c, record.u_ND[half, e]) for e, c in record.searched if e != d]
+    others = [
+        build_terms(c, record.u_ND[half, e]) for e, c in record.searched if e != d
+    ]
     centred_N = np.nan_to_num(record.u_ND[half, d], nan=0.5) - 0.5
     x_NC = np.column_stack([centred_N, centred_N**2, np.ones(len(half)), *others])
     grid = np.linspace(-0.5, 0.5, 21)
@@ -238,7 +254,9 @@ def _check_waste(record: SearchRecord, d: int, column: Column) -> Iterator[Findi
     among the worst tenth of the range of the others, as at chance. A hyperparameter that matters
     most has its best trials in a small part, too, but few hopeless ones.
     """
-    leaders = [n for n in record.list_leaders(*_LEADING) if not np.isnan(record.u_ND[n, d])]
+    leaders = [
+        n for n in record.list_leaders(*_LEADING) if not np.isnan(record.u_ND[n, d])
+    ]
     if column.centres_C is not None or len(leaders) < _LEADING[1]:
         return
     first, last = np.quantile(record.u_ND[leaders, d], [_TRIMMED, 1 - _TRIMMED])
@@ -251,13 +269,19 @@ def _check_waste(record: SearchRecord, d: int, column: Column) -> Iterator[Findi
     bad = int(bad_N.sum())
     outside = int(outside_N.sum())
     k = len(leaders)
-    if kept > 1 - _WASTED or outside == 0 or wilson(bad / outside, outside)[0] < _MOST_HOPELESS:
+    if (
+        kept > 1 - _WASTED
+        or outside == 0
+        or wilson(bad / outside, outside)[0] < _MOST_HOPELESS
+    ):
         return
     configs = [record.trials[n].config for n in leaders]
-    domain = flatten(format_space(narrow_space(record.spec.search.space, configs)), ".")[
-        column.path
-    ]
-    low, high = (format_number(column.domain.compute_value(float(end))) for end in (first, last))
+    domain = flatten(
+        format_space(narrow_space(record.spec.search.space, configs)), "."
+    )[column.path]
+    low, high = (
+        format_number(column.domain.compute_value(float(end))) for end in (first, last)
+    )
     yield Finding(
         "wasted",
         "medium",
@@ -286,7 +310,9 @@ def _check_effects(record: SearchRecord, effects: Effects) -> Iterator[Finding]:
         )
     for pair in effects.pairs:
         a, b = pair.names
-        alone = min((e for e in effects.singles if e.names[0] in pair.names), key=lambda e: -e.p)
+        alone = min(
+            (e for e in effects.singles if e.names[0] in pair.names), key=lambda e: -e.p
+        )
         if pair.p < _ALPHA / len(effects.pairs) and alone.p > _NO_EFFECT:
             yield Finding(
                 "interaction",
@@ -295,7 +321,12 @@ def _check_effects(record: SearchRecord, effects: Effects) -> Iterator[Finding]:
                 f"{alone.names[0]} alone does not (p {alone.p:.2g}); {effects.n} trials.",
                 "The best value of each depends on the other: see the contours of the report.",
                 f"tuner report {record.name}",
-                {"hyperparameters": [a, b], "share": pair.share, "p": pair.p, "n": effects.n},
+                {
+                    "hyperparameters": [a, b],
+                    "share": pair.share,
+                    "p": pair.p,
+                    "n": effects.n,
+                },
             )
             return
     best = flatten(record.trials[int(record.order_N[0])].config, ".")

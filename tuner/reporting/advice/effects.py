@@ -48,11 +48,19 @@ class Effects:
     pairs: tuple[Effect, ...] = ()
 
 
-def estimate_effects(record: SearchRecord, trials: Sequence[int] | None = None) -> Effects:
+def estimate_effects(
+    record: SearchRecord, trials: Sequence[int] | None = None
+) -> Effects:
     """The effects among the trials of these numbers (None: all)."""
-    chosen = np.arange(len(record.trials)) if trials is None else np.array(trials, dtype=np.int64)
+    chosen = (
+        np.arange(len(record.trials))
+        if trials is None
+        else np.array(trials, dtype=np.int64)
+    )
     chosen = chosen[~np.isnan(record.u_ND[chosen]).all(axis=1)]
-    blocks = {c.path: build_terms(c, record.u_ND[chosen, d]) for d, c in record.searched}
+    blocks = {
+        c.path: build_terms(c, record.u_ND[chosen, d]) for d, c in record.searched
+    }
     blocks = {name: block_NC for name, block_NC in blocks.items() if block_NC.shape[1]}
     columns = sum(block_NC.shape[1] for block_NC in blocks.values())
     n = len(chosen)
@@ -66,8 +74,12 @@ def estimate_effects(record: SearchRecord, trials: Sequence[int] | None = None) 
     singles = []
     pairs = []
     for name, block_NC in blocks.items():
-        without = _compute_residual([b_NC for other, b_NC in blocks.items() if other != name], y_N)
-        singles.append(_estimate_effect((name,), without, full, block_NC.shape[1], spare, level))
+        without = _compute_residual(
+            [b_NC for other, b_NC in blocks.items() if other != name], y_N
+        )
+        singles.append(
+            _estimate_effect((name,), without, full, block_NC.shape[1], spare, level)
+        )
     for (a, a_NC), (b, b_NC) in combinations(blocks.items(), 2):
         product = _compute_residual([*blocks.values(), a_NC[:, :1] * b_NC[:, :1]], y_N)
         pairs.append(_estimate_effect((a, b), full, product, 1, spare - 1, level))
@@ -106,7 +118,12 @@ def _compute_residual(blocks: Sequence[Array], y_N: Array) -> float:
 
 
 def _estimate_effect(
-    names: tuple[str, ...], without: float, full: float, terms: int, spare: int, level: float
+    names: tuple[str, ...],
+    without: float,
+    full: float,
+    terms: int,
+    spare: int,
+    level: float,
 ) -> Effect:
     """The effect of `terms` terms that lower the sum of squares from `without` to `full`."""
     from scipy.special import fdtrc, ncfdtr
@@ -114,9 +131,14 @@ def _estimate_effect(
     full = max(full, 1e-12)
     f = max(without - full, 0.0) / terms / (full / spare)
     low = 0.0
-    high = _LARGEST  # around the noncentrality at which so low an F has the chance level
+    # Around the noncentrality at which so low an F has the chance level
+    high = _LARGEST
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if ncfdtr(terms, spare, middle, f) > level else (low, middle)
+        low, high = (
+            (middle, high) if ncfdtr(terms, spare, middle, f) > level else (low, middle)
+        )
     bound = high / (high + spare + terms + 1)
-    return Effect(names, 1 - full / max(without, full), bound, float(fdtrc(terms, spare, f)))
+    return Effect(
+        names, 1 - full / max(without, full), bound, float(fdtrc(terms, spare, f))
+    )

@@ -38,7 +38,11 @@ class Finding:
 
     def format_text(self) -> str:
         """As lines of a terminal."""
-        lines = (f"{self.severity}: {self.seen}", f"  {self.meaning}", f"  $ {self.command}")
+        lines = (
+            f"{self.severity}: {self.seen}",
+            f"  {self.meaning}",
+            f"  $ {self.command}",
+        )
         return "\n".join(map(clean_text, lines))
 
 

@@ -52,7 +52,9 @@ def _check_pretraining(record: SearchRecord) -> Iterator[Finding]:
     space = record.spec.search.space
     dataset = str(training["dataset"])
     size = int(str(training.get("image_size") or _SIZE))
-    if any(training.get(name) or name in space for name in ("pretrained", "start_from")):
+    if any(
+        training.get(name) or name in space for name in ("pretrained", "start_from")
+    ):
         if size < _SIZE:
             yield Finding(
                 "few_pixels",
@@ -63,7 +65,9 @@ def _check_pretraining(record: SearchRecord) -> Iterator[Finding]:
                 {"image_size": size},
             )
     elif size > _TINY:
-        is_source = dataset.partition(":")[0] in load_declaration(record.spec.trainable).schemes
+        is_source = (
+            dataset.partition(":")[0] in load_declaration(record.spec.trainable).schemes
+        )
         anew = f"tuner run {shlex.quote(dataset)} {shlex.join(_WEIGHTS)}"
         yield Finding(
             "random_weights",
@@ -84,7 +88,9 @@ def _check_copies(record: SearchRecord) -> Iterator[Finding]:
     if low < _FEW:
         return
     source, _, path = str(record.spec.training.get("dataset")).partition(":")
-    find = f"find {shlex.quote(path)} -type f -exec sha256sum {{}} + | sort | uniq -w64 -D"
+    find = (
+        f"find {shlex.quote(path)} -type f -exec sha256sum {{}} + | sort | uniq -w64 -D"
+    )
     yield Finding(
         "copies",
         "high" if low > _MANY else "medium",
@@ -100,7 +106,9 @@ def _check_labels(record: SearchRecord) -> Iterator[Finding]:
     """The classes of labels that are probably wrong."""
     pairs = dict(count_doubtful_pairs(record.test))
     if pairs:
-        shown = summarize_names([f"{pair}: {count}" for pair, count in pairs.items()], _SHOWN)
+        shown = summarize_names(
+            [f"{pair}: {count}" for pair, count in pairs.items()], _SHOWN
+        )
         yield Finding(
             "doubtful_labels",
             "medium",
@@ -116,7 +124,12 @@ def _check_class_balance(record: SearchRecord) -> Iterator[Finding]:
     accuracy = build_test_accuracy(record.test)
     recall = compute_macro_recall(record.test)
     is_balanced = record.objective.metric == "val_balanced_accuracy"
-    if accuracy is None or recall is None or recall >= accuracy.interval[0] or is_balanced:
+    if (
+        accuracy is None
+        or recall is None
+        or recall >= accuracy.interval[0]
+        or is_balanced
+    ):
         return
     low, high = map(format_number, accuracy.interval)
     # Of heads on frozen features a weighted loss gave no higher mean recall
@@ -131,7 +144,11 @@ def _check_class_balance(record: SearchRecord) -> Iterator[Finding]:
         f"tuner evaluate {record.name}"
         if is_head_alone
         else record.format_run_command("warm_start=null", *_BALANCED),
-        {"accuracy": accuracy.value, "interval": [*accuracy.interval], "macro_recall": recall},
+        {
+            "accuracy": accuracy.value,
+            "interval": [*accuracy.interval],
+            "macro_recall": recall,
+        },
     )
 
 
@@ -146,7 +163,11 @@ def _check_image_count(record: SearchRecord) -> Iterator[Finding]:
         case [
             {"errors": float(first)},
             _,
-            {"images": int(n), "errors": float(last), "gain": [float(low), float(high)]},
+            {
+                "images": int(n),
+                "errors": float(last),
+                "gain": [float(low), float(high)],
+            },
         ] if low > 0 and first > last:
             saved = 1 - sqrt(last / first)
         case _:

@@ -54,7 +54,11 @@ def compare_values(record: SearchRecord, name: str) -> Finding:
     searched = {column.path: (d, column) for d, column in record.searched}
     if name not in searched:
         raise UsageError(
-            str(build_unknown_fault("--ask", "searched hyperparameter", name, [*searched]))
+            str(
+                build_unknown_fault(
+                    "--ask", "searched hyperparameter", name, [*searched]
+                )
+            )
         )
     d, column = searched[name]
     groups = _group_costs(record, d, column)
@@ -66,7 +70,9 @@ def compare_values(record: SearchRecord, name: str) -> Finding:
         return Finding("isolation", "open", few, "More trials decide.", command, n)
     levels = estimate_levels(record, costs)
     best = min(levels, key=lambda level: level.behind)
-    tied = [level for level in levels if level is not best and level.behind_interval[0] <= 0]
+    tied = [
+        level for level in levels if level is not best and level.behind_interval[0] <= 0
+    ]
     shown = "; ".join(
         f"{level.value}: {format_number(level.expected_best)} "
         f"({' to '.join(map(format_number, level.interval))}, n {level.n})"
@@ -77,7 +83,9 @@ def compare_values(record: SearchRecord, name: str) -> Finding:
         "isolation",
         "open" if tied else "low",
         f"Expected best {record.objective.metric} by {name}, over all else: {shown}.",
-        f"{names} cannot be told apart." if tied else f"{names} is best, beyond chance.",
+        f"{names} cannot be told apart."
+        if tied
+        else f"{names} is best, beyond chance.",
         _suggest_command(record, column, best, tied),
         {"hyperparameter": name, "levels": [asdict(level) for level in levels]},
     )
@@ -91,7 +99,10 @@ def _group_costs(record: SearchRecord, d: int, column: Column) -> dict[str, Arra
     if isinstance(column.domain, Choice):
         values = column.domain.values
         cell_N = u_N * len(column.domain.values)
-        return {format_literal(v): cost_N[np.floor(cell_N) == k] for k, v in enumerate(values)}
+        return {
+            format_literal(v): cost_N[np.floor(cell_N) == k]
+            for k, v in enumerate(values)
+        }
     cuts = np.unique(np.nanquantile(u_N, np.linspace(0, 1, _BINS + 1)))
     cuts[-1] = np.nextafter(cuts[-1], 2.0)
     domain = column.domain
@@ -99,7 +110,8 @@ def _group_costs(record: SearchRecord, d: int, column: Column) -> dict[str, Arra
     costs = {}
     for low, high in pairwise(cuts):
         first, last = (
-            float(f"{domain.compute_value(float(u)):.3g}") for u in (low, min(high, 1.0))
+            float(f"{domain.compute_value(float(u)):.3g}")
+            for u in (low, min(high, 1.0))
         )
         if domain.integer:
             first = int(first)
@@ -124,12 +136,16 @@ def estimate_levels(record: SearchRecord, costs: Mapping[str, Array]) -> list[Le
     level = _LEVEL / (len(means) - 1)
     levels = []
     for (value, cost), mean, draws_B in zip(costs.items(), means, draws, strict=True):
-        ends = record.objective.sign * np.quantile(draws_B, [_LEVEL / 2, 1 - _LEVEL / 2])
+        ends = record.objective.sign * np.quantile(
+            draws_B, [_LEVEL / 2, 1 - _LEVEL / 2]
+        )
         gaps = np.quantile(draws_B - draws[best], [level / 2, 1 - level / 2])
         interval = (float(min(ends)), float(max(ends)))
         behind = (float(gaps[0]), float(gaps[1]))
         expected = record.objective.sign * mean
-        levels.append(Level(value, len(cost), expected, interval, mean - means[best], behind))
+        levels.append(
+            Level(value, len(cost), expected, interval, mean - means[best], behind)
+        )
     return levels
 
 
@@ -150,9 +166,13 @@ def _suggest_command(
     setting = f"search.space.{column.path}="
     if not tied:
         return record.format_run_command(f"{setting}{best.value}")
-    factors = [((t.behind_interval[1] - t.behind) / max(t.behind, 1e-300)) ** 2 for t in tied]
+    factors = [
+        ((t.behind_interval[1] - t.behind) / max(t.behind, 1e-300)) ** 2 for t in tied
+    ]
     factor = min(max(*factors, 1.0), _MOST)
     count = ceil(factor * sum(level.n for level in (best, *tied)))
     values = ", ".join(level.value for level in (best, *tied))
-    domain = f"choice([{values}])" if isinstance(column.domain, Choice) else column.domain
+    domain = (
+        f"choice([{values}])" if isinstance(column.domain, Choice) else column.domain
+    )
     return f"{record.format_run_command(f'{setting}{domain}')} --num-samples {count}"

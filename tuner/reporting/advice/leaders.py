@@ -90,10 +90,16 @@ def _check_ties(
     """Whether the best mean over seeds is apart from the others, and how many seeds would do."""
     if len(groups) < 2:
         return
-    ordered = sorted(groups, key=lambda v: record.objective.compute_loss(sum(v.values()) / len(v)))
+    ordered = sorted(
+        groups, key=lambda v: record.objective.compute_loss(sum(v.values()) / len(v))
+    )
     best, *others = ordered[:_LEADING]
-    differences = [d for d in compute_differences(others, best) if d and d.sd is not None]
-    close = sorted((d for d in differences if not d.is_settled), key=lambda d: abs(d.mean))
+    differences = [
+        d for d in compute_differences(others, best) if d and d.sd is not None
+    ]
+    close = sorted(
+        (d for d in differences if not d.is_settled), key=lambda d: abs(d.mean)
+    )
     if not close:
         return
     nearest = close[0]
@@ -146,7 +152,13 @@ def _check_seed_noise(record: SearchRecord) -> Iterator[Finding]:
         f"what is not explained by {format_number(sd)} (sd).",
         f"Their order is probably chance of the seed; {needed} seeds would show such a difference.",
         f"tuner confirm {record.name} --top {_LEADING} --seeds {needed}",
-        {"explained": effects.total, "n": effects.n, "gap": gap, "sd": sd, "seeds": needed},
+        {
+            "explained": effects.total,
+            "n": effects.n,
+            "gap": gap,
+            "sd": sd,
+            "seeds": needed,
+        },
     )
 
 
@@ -175,7 +187,9 @@ def _check_validation_size(record: SearchRecord) -> Iterator[Finding]:
     if luck < _LUCK or drop < least:
         return
     low, high = best.interval
-    images = ceil(2 * mean.mean * (1 - mean.mean) * (_POWER / max(wanted, _FINEST)) ** 2)
+    images = ceil(
+        2 * mean.mean * (1 - mean.mean) * (_POWER / max(wanted, _FINEST)) ** 2
+    )
     yield Finding(
         "validation_small",
         "medium",

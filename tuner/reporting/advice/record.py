@@ -17,7 +17,11 @@ from numpy.typing import NDArray
 from tuner.experiment.events import FAILED
 from tuner.experiment.history import History
 from tuner.experiment.results.accuracy import VALIDATION, Accuracy
-from tuner.experiment.results.confirmation import Confirmation, find_confirmation, find_refit
+from tuner.experiment.results.confirmation import (
+    Confirmation,
+    find_confirmation,
+    find_refit,
+)
 from tuner.experiment.results.measured_tests import read_best_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import OF_CONFIGS, TrialRecord
@@ -104,7 +108,10 @@ class SearchRecord:
         """Each trial's best value, the less the better; inf for a failed trial."""
         best = [None if trial.status == FAILED else trial.best for trial in self.trials]
         return np.array(
-            [np.inf if each is None else self.compute_cost(each.estimate) for each in best]
+            [
+                np.inf if each is None else self.compute_cost(each.estimate)
+                for each in best
+            ]
         )
 
     @cached_property
@@ -175,10 +182,14 @@ class SearchRecord:
         """
         if not self.spec.ships or not self.trials:
             return True
-        best = merge_config(self.spec.constants, self.trials[int(self.order_N[0])].config)
+        best = merge_config(
+            self.spec.constants, self.trials[int(self.order_N[0])].config
+        )
         check = load_declaration(self.spec.trainable).check
         known = {fault.key for fault in check(best, self.spec)}
-        return all(fault.key in known for fault in check(merge_config(best, values), self.spec))
+        return all(
+            fault.key in known for fault in check(merge_config(best, values), self.spec)
+        )
 
     def list_values(self, column: Column) -> list[Any]:
         """Each trial's value of a hyperparameter; None where it has none."""
@@ -190,7 +201,10 @@ class SearchRecord:
 
     def list_costs(self, trial: TrialRecord) -> list[tuple[int, float]]:
         """(epoch, cost) of each report of a trial."""
-        return [(e, self.compute_cost(v)) for e, v in trial.list_values(self.objective.metric)]
+        return [
+            (e, self.compute_cost(v))
+            for e, v in trial.list_values(self.objective.metric)
+        ]
 
     def list_leaders(self, share: float, fewest: int) -> list[int]:
         """The numbers of the best `share` of the trials, at least `fewest`, of the finite ones."""

@@ -46,7 +46,9 @@ def check_spending(record: SearchRecord) -> Iterator[Finding]:
     )
 
 
-def compute_rank_correlation(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+def compute_rank_correlation(
+    pairs: Sequence[tuple[float, float]],
+) -> tuple[float, float, float]:
     """Spearman's rank correlation and its 95 % interval; from -1 to 1 for fewer than 4 pairs.
 
     Fisher's, with the standard error of Fieller et al. (Biometrika 1957). Of equal values it is 0.
@@ -60,14 +62,23 @@ def compute_rank_correlation(pairs: Sequence[tuple[float, float]]) -> tuple[floa
     return rho, tanh(z - reach), tanh(z + reach)
 
 
-def _check_rung_order(record: SearchRecord, rungs: Sequence[int], length: int) -> Iterator[Finding]:
+def _check_rung_order(
+    record: SearchRecord, rungs: Sequence[int], length: int
+) -> Iterator[Finding]:
     """The rungs whose order, without diverged trials, says little of that at the next one."""
     trials = zip(record.trials, record.diverged_N, strict=True)
-    curves = [dict(record.list_costs(trial)) for trial, diverged in trials if not diverged]
+    curves = [
+        dict(record.list_costs(trial)) for trial, diverged in trials if not diverged
+    ]
     later = {e: min(r for r in (*rungs, length) if r > e) for e in range(1, length)}
-    pairs = {e: [(c[e], c[n]) for c in curves if c.keys() >= {e, n}] for e, n in later.items()}
+    pairs = {
+        e: [(c[e], c[n]) for c in curves if c.keys() >= {e, n}]
+        for e, n in later.items()
+    }
     known = {epoch: compute_rank_correlation(pairs[epoch]) for epoch in pairs}
-    telling = [epoch for epoch, (rho, low, _) in known.items() if rho > _BLIND and low > 0]
+    telling = [
+        epoch for epoch, (rho, low, _) in known.items() if rho > _BLIND and low > 0
+    ]
     for rung in rungs:
         n = len(pairs[rung])
         (rho, low, high) = known[rung]
@@ -81,21 +92,37 @@ def _check_rung_order(record: SearchRecord, rungs: Sequence[int], length: int) -
             f"epoch {later[rung]} have a rank correlation of {rho:.2f} ({low:.2f} to {high:.2f}).",
             f"It stops trials nearly by chance; the first epoch that says more is {grace}.",
             record.format_run_command(f"scheduler.grace_period={grace}"),
-            {"rung": rung, "n": n, "correlation": rho, "interval": [low, high], "better": grace},
+            {
+                "rung": rung,
+                "n": n,
+                "correlation": rho,
+                "interval": [low, high],
+                "better": grace,
+            },
         )
 
 
-def _check_grace_period(record: SearchRecord, rung: int, factor: float) -> Iterator[Finding]:
+def _check_grace_period(
+    record: SearchRecord, rung: int, factor: float
+) -> Iterator[Finding]:
     """The epochs at which an earlier first rung keeps all leaders, and saves much."""
-    curves = {n: dict(record.list_costs(trial)) for n, trial in enumerate(record.trials)}
+    curves = {
+        n: dict(record.list_costs(trial)) for n, trial in enumerate(record.trials)
+    }
     leaders = record.list_leaders(0.1, _FEWEST_LEADERS)
     spent = sum(map(len, curves.values()))
     low, _ = wilson(1.0, max(len(leaders), 1))
     for epoch in range(1, rung):
-        order = sorted((n for n in curves if epoch in curves[n]), key=lambda n: curves[n][epoch])
+        order = sorted(
+            (n for n in curves if epoch in curves[n]), key=lambda n: curves[n][epoch]
+        )
         kept = order[: ceil(len(order) / factor)]
         saved = sum(max(curves[n]) - epoch for n in order[len(kept) :])
-        if len(leaders) < _FEWEST_LEADERS or not {*leaders} <= {*kept} or saved < _SAVED * spent:
+        if (
+            len(leaders) < _FEWEST_LEADERS
+            or not {*leaders} <= {*kept}
+            or saved < _SAVED * spent
+        ):
             continue
         yield Finding(
             "grace_long",
@@ -104,7 +131,12 @@ def _check_grace_period(record: SearchRecord, rung: int, factor: float) -> Itera
             f"the best {len(kept)} at epoch {epoch} already; none is stopped before epoch {rung}.",
             f"With a rung there this search would have trained {100 * saved / spent:.0f} % less.",
             record.format_run_command(f"scheduler.grace_period={epoch}"),
-            {"better": epoch, "n": len(order), "interval": [low, 1.0], "saved_epochs": saved},
+            {
+                "better": epoch,
+                "n": len(order),
+                "interval": [low, 1.0],
+                "saved_epochs": saved,
+            },
         )
 
 
@@ -119,7 +151,12 @@ def _check_idle_slots(record: SearchRecord) -> Iterator[Finding]:
         return
     driver = history.runs[-1]
     used = history.pace.side_by_side
-    runs = [r for t in history.trials.values() for r in t.runs if r.started >= driver.started]
+    runs = [
+        r
+        for t in history.trials.values()
+        for r in t.runs
+        if r.started >= driver.started
+    ]
     slots = max(record.spec.max_concurrent or used, used)
     n = len(runs)
     total = slots * driver.duration_s
@@ -127,10 +164,14 @@ def _check_idle_slots(record: SearchRecord) -> Iterator[Finding]:
     if n < _FEWEST_A_SLOT * max(slots, 3) or idle < _IDLE * total:
         return
     first, last = (bound(run.started for run in runs) for bound in (min, max))
-    ends = used * (driver.duration_s - (last - first)) - sum(max(0.0, r.ended - last) for r in runs)
+    ends = used * (driver.duration_s - (last - first)) - sum(
+        max(0.0, r.ended - last) for r in runs
+    )
     waits = idle - ends - (unfilled := (slots - used) * driver.duration_s)
     if unfilled >= max(ends, waits):
-        kind, reserved = ("gpus", resources.gpus) if resources.gpus else ("cpus", resources.cpus)
+        kind, reserved = (
+            ("gpus", resources.gpus) if resources.gpus else ("cpus", resources.cpus)
+        )
         fits = reserved * used / slots
         fits = floor(fits) if fits >= 1 else max(floor(100 * fits), 1) / 100
         meaning = f"Only {used} of {slots} trials fit at a time: reserve less for each."
@@ -139,9 +180,8 @@ def _check_idle_slots(record: SearchRecord) -> Iterator[Finding]:
         meaning = f"{n} trials are few for {slots} slots: more of them keep all busy."
         command = f"tuner resume {record.name} --add-samples {n}"
     else:
-        meaning = (
-            f"A slot waits {format_number(waits / n)} s for each trial: see what slows the starts."
-        )
+        each = format_number(waits / n)
+        meaning = f"A slot waits {each} s for each trial: see what slows the starts."
         command = "tuner doctor"
     parts = {"ends": ends / total, "waits": waits / total, "unfilled": unfilled / total}
     outside, between, never = (f"{100 * part:.0f} %" for part in parts.values())
@@ -162,7 +202,10 @@ def _check_spare_memory(record: SearchRecord) -> Iterator[Finding]:
     """Whether every trial leaves more than half of its share of a GPU's memory free."""
     gpus = record.spec.resources.gpus
     trials = record.history.trials.values()
-    values = [[share for _, share in trial.list_values("peak_memory_share")] for trial in trials]
+    values = [
+        [share for _, share in trial.list_values("peak_memory_share")]
+        for trial in trials
+    ]
     peaks = [max(shares) for shares in values if shares]
     if not 0 < gpus <= 1 or len(peaks) < _FEWEST_A_SLOT:
         return
@@ -184,7 +227,10 @@ def _check_spare_memory(record: SearchRecord) -> Iterator[Finding]:
 def _check_data_waits(record: SearchRecord) -> Iterator[Finding]:
     """Whether most trials wait for their data for much of their time."""
     trials = record.history.trials.values()
-    spent = [[fsum(s for _, s in t.list_values(n)) for n in ("data_s", EPOCH_S)] for t in trials]
+    spent = [
+        [fsum(s for _, s in t.list_values(n)) for n in ("data_s", EPOCH_S)]
+        for t in trials
+    ]
     shares = [data / epoch for data, epoch in spent if data and epoch]
     n = len(shares)
     waiting = sum(part > _WAITING for part in shares)
@@ -197,6 +243,8 @@ def _check_data_waits(record: SearchRecord) -> Iterator[Finding]:
             f"than {100 * _WAITING:.0f} % of their time, half of them for {100 * middle:.0f} % or "
             "more.",
             "The network is idle meanwhile: decode the images once, or load with more processes.",
-            record.format_run_command(f"resources.cpus={2 * record.spec.resources.cpus:g}"),
+            record.format_run_command(
+                f"resources.cpus={2 * record.spec.resources.cpus:g}"
+            ),
             {"waiting": waiting, "n": n, "interval": [low, high], "median": middle},
         )

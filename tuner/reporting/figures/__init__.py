@@ -42,7 +42,11 @@ _PAIRED = 3  # hyperparameters, and so many pairs of them
 
 
 def draw_section(
-    section: Section, data: FigureData, *, by: By | None = None, metric: str | None = None
+    section: Section,
+    data: FigureData,
+    *,
+    by: By | None = None,
+    metric: str | None = None,
 ) -> list[Figure]:
     """The figures of a section, in order.
 
@@ -54,10 +58,18 @@ def draw_section(
 
 def draw_comparison(comparison: Comparison) -> list[Figure]:
     figures = [
-        build_figure("epochs", "Best so far by epochs", draw_best_by_epochs, comparison),
-        build_figure("times", "Best so far by time", draw_best_by_time, comparison, half=True),
         build_figure(
-            "leaders", "Learning curves of the best trials", draw_leaders, comparison, half=True
+            "epochs", "Best so far by epochs", draw_best_by_epochs, comparison
+        ),
+        build_figure(
+            "times", "Best so far by time", draw_best_by_time, comparison, half=True
+        ),
+        build_figure(
+            "leaders",
+            "Learning curves of the best trials",
+            draw_leaders,
+            comparison,
+            half=True,
         ),
     ]
     return [figure for figure in figures if figure]
@@ -73,7 +85,9 @@ def draw_confusion(measured: Mapping[str, Any] | None) -> Figure | None:
 def draw_plugins(results: Results) -> list[Figure]:
     """The figures of installed packages."""
     figures = (
-        build_figure(f"plugin-{name}", FIGURES.describe(name), _draw_plugin, name, results)
+        build_figure(
+            f"plugin-{name}", FIGURES.describe(name), _draw_plugin, name, results
+        )
         for name in FIGURES.list_names()
     )
     return [figure for figure in figures if figure]
@@ -92,7 +106,9 @@ def _draw_plugin(name: str, results: Results) -> Drawing:
 
 def draw_trial(data: FigureData, trial_id: str, metric: str | None) -> Figure:
     """The reports of a trial beside others'. metric: None for the objective's."""
-    figure = build_figure("reports", "Reports", draw_trial_curve, data, trial_id, metric)
+    figure = build_figure(
+        "reports", "Reports", draw_trial_curve, data, trial_id, metric
+    )
     assert figure is not None  # it says why it is empty
     return figure
 
@@ -102,16 +118,25 @@ def _draw_figures(
 ) -> Iterator[Figure | None]:
     match section:
         case "best":
-            yield build_figure("history", "Best so far", draw_history, data, by or "trial")
+            yield build_figure(
+                "history", "Best so far", draw_history, data, by or "trial"
+            )
             if by is None:
                 by_epochs = "Best so far by epochs"
                 yield build_figure(
                     "history-epochs", by_epochs, draw_history, data, "epochs", half=True
                 )
                 yield build_figure(
-                    "history-time", "Best so far by time", draw_history, data, "time", half=True
+                    "history-time",
+                    "Best so far by time",
+                    draw_history,
+                    data,
+                    "time",
+                    half=True,
                 )
-            yield build_figure("front", "Front of the objectives", draw_front, data, half=True)
+            yield build_figure(
+                "front", "Front of the objectives", draw_front, data, half=True
+            )
             yield build_figure(
                 "volume", "Hypervolume of the front", draw_hypervolume, data, half=True
             )
@@ -124,7 +149,9 @@ def _draw_figures(
                 )
         case "hyperparameters":
             yield build_figure("importance", "Importance", draw_importance, data)
-            yield build_figure("parallel", "Parallel coordinates", draw_parallel_coordinates, data)
+            yield build_figure(
+                "parallel", "Parallel coordinates", draw_parallel_coordinates, data
+            )
             names = data.names_by_importance
             for i, name in enumerate(names[:_MOST_SLICES]):
                 yield build_figure(
@@ -132,9 +159,13 @@ def _draw_figures(
                 )
             for i, pair in enumerate(combinations(names[:_PAIRED], 2)):
                 title = f"Contour: {' and '.join(pair)}"
-                yield build_figure(f"contour-{i}", title, draw_contour, data, pair, half=True)
+                yield build_figure(
+                    f"contour-{i}", title, draw_contour, data, pair, half=True
+                )
         case "stopping":
-            yield build_figure("curves", "Learning curves", draw_learning_curves, data, metric)
+            yield build_figure(
+                "curves", "Learning curves", draw_learning_curves, data, metric
+            )
             yield build_figure(
                 "rungs", "Who went on at each rung", draw_rung_counts, data, half=True
             )

@@ -15,7 +15,12 @@ from tuner.experiment.results.selection import (
     hypervolume,
 )
 from tuner.experiment.trials import TrialRecord
-from tuner.reporting.figures.data import NO_TRIALS, FigureData, find_fence, select_evenly
+from tuner.reporting.figures.data import (
+    NO_TRIALS,
+    FigureData,
+    find_fence,
+    select_evenly,
+)
 from tuner.reporting.figures.figure import (
     BLACK,
     BLUE,
@@ -68,7 +73,9 @@ def draw_history(data: FigureData, by: By = "trial") -> Drawing:
     trials = sorted(data.ranked, key=lambda trial: (at[trial.trial_id], trial.number))
     shown = select_evenly(trials, _MOST_POINTS)
     values = [trial.value for trial in shown]
-    steps = find_improvements(((at[t.trial_id], t.value) for t in trials), data.objective)
+    steps = find_improvements(
+        ((at[t.trial_id], t.value) for t in trials), data.objective
+    )
     steps.append((last / unit, steps[-1][1]))
     x, y = zip(*steps, strict=True)
     plot = build_plot(
@@ -82,7 +89,9 @@ def draw_history(data: FigureData, by: By = "trial") -> Drawing:
                 name="a trial's best",
                 hovertemplate="trial %{customdata}: %{y:.4g}<extra></extra>",
             ),
-            build_scatter(x, round_values(y), mode="lines", line=_SO_FAR, name="best so far"),
+            build_scatter(
+                x, round_values(y), mode="lines", line=_SO_FAR, name="best so far"
+            ),
         ],
         x=axis,
         y=build_value_axis(data.objective.metric, values),
@@ -103,7 +112,9 @@ def _build_history_axis(by: By, last: float) -> tuple[float, Plot]:
         case "trial":
             return 1, build_count_axis("trial", most=last)
         case "epochs":
-            return 1, build_count_axis("epochs of all trials", most=last, rangemode="tozero")
+            return 1, build_count_axis(
+                "epochs of all trials", most=last, rangemode="tozero"
+            )
         case "time":
             return scale_time(last)
 
@@ -111,9 +122,16 @@ def _build_history_axis(by: By, last: float) -> tuple[float, Plot]:
 def _place_trials(data: FigureData, by: By) -> tuple[dict[str, float], float]:
     """Where each ranked trial stands, by its number, epochs or seconds, and where the axis ends."""
     if by == "trial":
-        return {t.trial_id: t.number for t in data.ranked}, max(t.number for t in data.ranked)
-    times = sorted(report.time for trial in data.trials.values() for report in trial.results)
-    bests = {trial.trial_id: _find_best_time(data.trials[trial.trial_id]) for trial in data.ranked}
+        return {t.trial_id: t.number for t in data.ranked}, max(
+            t.number for t in data.ranked
+        )
+    times = sorted(
+        report.time for trial in data.trials.values() for report in trial.results
+    )
+    bests = {
+        trial.trial_id: _find_best_time(data.trials[trial.trial_id])
+        for trial in data.ranked
+    }
     if by == "epochs":
         return {i: bisect_right(times, time) for i, time in bests.items()}, len(times)
     *seconds, last = data.results.history.find_searched_s([*bests.values(), times[-1]])
@@ -147,7 +165,9 @@ def draw_front(data: FigureData) -> Drawing:
 
     traces = []
     for status, colour in STATUS_COLOURS.items():
-        if of_status := [(point, trial) for point, trial in points if trial.status == status]:
+        if of_status := [
+            (point, trial) for point, trial in points if trial.status == status
+        ]:
             marker = {"color": colour, "size": 6, "opacity": 0.7}
             traces.append(show(of_status, mode="markers", marker=marker, name=status))
     best = find_front((p, trial) for p, trial in points if trial.status != FAILED)
@@ -179,9 +199,17 @@ def draw_hypervolume(data: FigureData) -> Drawing:
     points = compute_points(usable, data.objective)
     if not points:
         return NO_TRIALS, None
-    ranges = [(min(v), max(v)) for v in zip(*(point for point, _ in points), strict=True)]
+    ranges = [
+        (min(v), max(v)) for v in zip(*(point for point, _ in points), strict=True)
+    ]
     scaled = [
-        (tuple((v - low) / (high - low or 1) for v, (low, high) in zip(p, ranges, strict=True)), t)
+        (
+            tuple(
+                (v - low) / (high - low or 1)
+                for v, (low, high) in zip(p, ranges, strict=True)
+            ),
+            t,
+        )
         for p, t in points
     ]
     worst = (_BOUND,) * len(ranges)
@@ -219,7 +247,9 @@ def _collect_curves(
     comparison: Comparison, choose: Callable[[Entrant], Curve]
 ) -> list[list[Curve]]:
     """The curves of each side that have a value."""
-    sides = ([choose(entrant) for entrant in side.entrants] for side in comparison.sides)
+    sides = (
+        [choose(entrant) for entrant in side.entrants] for side in comparison.sides
+    )
     return [[curve for curve in of_side if curve.best] for of_side in sides]
 
 
@@ -238,7 +268,10 @@ def draw_leaders(comparison: Comparison) -> Drawing:
             curve = trial.list_values(metric)
             values += [value for _, value in curve]
             longest = max(longest, trial.last_epoch)
-            style = {"color": COLOURS[number % len(COLOURS)], "dash": DASHES[number % len(DASHES)]}
+            style = {
+                "color": COLOURS[number % len(COLOURS)],
+                "dash": DASHES[number % len(DASHES)],
+            }
             traces.append(
                 build_scatter(
                     [epoch for epoch, _ in curve],
@@ -257,7 +290,9 @@ def draw_leaders(comparison: Comparison) -> Drawing:
     return "How the best trial of each experiment learned.", plot
 
 
-def _draw_sides(comparison: Comparison, curves: Sequence[Sequence[Curve]], axis: Plot) -> Plot:
+def _draw_sides(
+    comparison: Comparison, curves: Sequence[Sequence[Curve]], axis: Plot
+) -> Plot:
     """The best so far of each strategy. curves: those of each side."""
     objective = comparison.objective
     sides = zip(comparison.sides, curves, strict=True)
@@ -280,11 +315,18 @@ def _draw_sides(comparison: Comparison, curves: Sequence[Sequence[Curve]], axis:
 def _draw_side(side: Side, curves: Sequence[Curve], number: int) -> Iterator[Plot]:
     """A strategy's mean over its seeds as a line, and its range as a band."""
     x = _list_steps(curves)
-    values = [[value for c in curves if (value := c.find_best(at)) is not None] for at in x]
+    values = [
+        [value for c in curves if (value := c.find_best(at)) is not None] for at in x
+    ]
     colour = COLOURS[number % len(COLOURS)]
     line = {"shape": "hv", "color": colour, "width": 0}
     if len(curves) > 1:
-        hidden = {"mode": "lines", "line": line, "showlegend": False, "hoverinfo": "skip"}
+        hidden = {
+            "mode": "lines",
+            "line": line,
+            "showlegend": False,
+            "hoverinfo": "skip",
+        }
         yield build_scatter(x, [min(v) for v in values], **hidden)
         high = [max(v) for v in values]
         yield build_scatter(x, high, fill="tonexty", fillcolor=colour + _PALE, **hidden)
@@ -300,8 +342,14 @@ def _draw_side(side: Side, curves: Sequence[Curve], number: int) -> Iterator[Plo
 
 def _compute_range(curves: Sequence[Curve], objective: Objective) -> list[float] | None:
     """What the axis spans where a few values, as the first ones, lie far out; None elsewhere."""
-    samples = [(curve, curve.total * i / _SAMPLES) for curve in curves for i in range(_SAMPLES + 1)]
-    values = [value for curve, at in samples if (value := curve.find_best(at)) is not None]
+    samples = [
+        (curve, curve.total * i / _SAMPLES)
+        for curve in curves
+        for i in range(_SAMPLES + 1)
+    ]
+    values = [
+        value for curve, at in samples if (value := curve.find_best(at)) is not None
+    ]
     fence = find_fence(values, objective)
     if fence is None:
         return None
@@ -314,4 +362,6 @@ def _list_steps(curves: Sequence[Curve]) -> list[float]:
     """Where any of the curves changes, from where all have a value to where the last one ends."""
     first = max(curve.starts[0] for curve in curves)
     last = max(curve.total for curve in curves)
-    return sorted({first, *(at for curve in curves for at in curve.starts if at >= first), last})
+    return sorted(
+        {first, *(at for curve in curves for at in curve.starts if at >= first), last}
+    )

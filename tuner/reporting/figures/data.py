@@ -59,7 +59,9 @@ class ScoredTrial:
 class FigureData:
     """`trials` of an experiment, by default all, by their ids."""
 
-    def __init__(self, results: Results, trials: Mapping[str, TrialRecord] | None = None) -> None:
+    def __init__(
+        self, results: Results, trials: Mapping[str, TrialRecord] | None = None
+    ) -> None:
         self.results = results
         self.objective: Objective = results.objective
         self.trials = results.trials if trials is None else trials
@@ -81,11 +83,17 @@ class FigureData:
         for value, trial in self._scored:
             config = self._configs[trial.trial_id]
             categories = {
-                name: axis.find_category(config[name]) if axis.categories else config[name]
+                name: axis.find_category(config[name])
+                if axis.categories
+                else config[name]
                 for name, axis in self._all_axes.items()
                 if name in config
             }
-            at = self.fence if self.fence is not None and self._is_outside(value) else value
+            at = (
+                self.fence
+                if self.fence is not None and self._is_outside(value)
+                else value
+            )
             ranked.append(ScoredTrial(trial.trial_id, float(at), categories))
         return ranked
 
@@ -102,7 +110,9 @@ class FigureData:
     def importances(self) -> list[Importance]:
         """The greatest first; [] for fewer than 10 trials."""
         losses = [self.objective.compute_loss(trial.value) for trial in self.ranked]
-        return estimate_importances(self.axes, [trial.config for trial in self.ranked], losses)
+        return estimate_importances(
+            self.axes, [trial.config for trial in self.ranked], losses
+        )
 
     @property
     def names_by_importance(self) -> list[str]:
@@ -133,7 +143,9 @@ class FigureData:
         stopped = Counter(trial.last_epoch for trial in self.stopped)
         rungs = (ceil(epoch) for epoch in spec.scheduler.rungs() if epoch < spec.epochs)
         return [
-            RungCount(rung, sum(n for e, n in reached.items() if e >= rung), stopped[rung])
+            RungCount(
+                rung, sum(n for e, n in reached.items() if e >= rung), stopped[rung]
+            )
             for rung in dict.fromkeys(rungs)
         ]
 
@@ -170,7 +182,10 @@ class FigureData:
 
     @cached_property
     def _configs(self) -> dict[str, dict[str, Any]]:
-        return {trial_id: flatten_config(trial.config) for trial_id, trial in self.trials.items()}
+        return {
+            trial_id: flatten_config(trial.config)
+            for trial_id, trial in self.trials.items()
+        }
 
     @cached_property
     def _all_axes(self) -> dict[str, Axis]:

@@ -65,7 +65,11 @@ class Figure:
 
 
 def build_figure(
-    name: str, title: str, draw: Callable[..., Drawing], *arguments: Any, half: bool = False
+    name: str,
+    title: str,
+    draw: Callable[..., Drawing],
+    *arguments: Any,
+    half: bool = False,
 ) -> Figure | None:
     """The figure of a function. If it fails on an unusual experiment, its caption says so.
 
@@ -79,7 +83,9 @@ def build_figure(
         return Figure(name, title, clean_text(caption), plot and add_style(plot), half)
     except Exception as error:
         reason = f"{type(error).__name__}: {clean_text(str(error))}"
-        logging.getLogger("tuner").warning("the figure %r cannot be drawn: %s", title, reason)
+        logging.getLogger("tuner").warning(
+            "the figure %r cannot be drawn: %s", title, reason
+        )
         return Figure(name, title, f"It cannot be drawn: {reason}", None, half)
 
 
@@ -90,7 +96,9 @@ def escape_text(text: object) -> str:
 
 def round_values(values: Iterable[float]) -> list[float | None]:
     """The values in few digits; None for one that JSON does not have."""
-    return [float(f"{value:.{_DIGITS}g}") if isfinite(value) else None for value in values]
+    return [
+        float(f"{value:.{_DIGITS}g}") if isfinite(value) else None for value in values
+    ]
 
 
 def build_plot_axis(title: str, **settings: Any) -> Plot:

@@ -47,9 +47,17 @@ _CELLS = 30  # of a surface, along each axis
 _LEVELS = 12
 _NEAR = 0.5  # kernels at least, in all, from which a cell of a surface has a value
 # The shares of the trials, best first, that are drawn in one colour, ever paler
-SHADES = {0.02: "#08306B", 0.1: "#2171B5", 0.25: "#4F97CB", 0.5: "#82B6DB", 1.0: "#B3D0E8"}
-_SCALE = "Cividis"  # Nunez et al., PLOS ONE 2018: the same order for every kind of sight
-_WITHOUT = -0.08  # where a line crosses the axis of a hyperparameter that the trial lacks
+SHADES = {
+    0.02: "#08306B",
+    0.1: "#2171B5",
+    0.25: "#4F97CB",
+    0.5: "#82B6DB",
+    1.0: "#B3D0E8",
+}
+# Nunez et al., PLOS ONE 2018: the same order for every kind of sight
+_SCALE = "Cividis"
+# Where a line crosses the axis of a hyperparameter that the trial lacks
+_WITHOUT = -0.08
 
 
 def draw_importance(data: FigureData) -> Drawing:
@@ -72,7 +80,9 @@ def draw_importance(data: FigureData) -> Drawing:
             "type": "data",
             "symmetric": False,
             "array": round_values(max(0.0, item.high - item.share) for item in bars),
-            "arrayminus": round_values(max(0.0, item.share - item.low) for item in bars),
+            "arrayminus": round_values(
+                max(0.0, item.share - item.low) for item in bars
+            ),
             "color": BLACK,
         },
     }
@@ -110,7 +120,9 @@ def draw_parallel_coordinates(data: FigureData) -> Drawing:
     values = [trial.value for trial in data.ranked]
     value_axis = Axis(low=min(values), high=max(values))
     axes = {name: data.axes[name] for name in names}
-    heights = {trial.trial_id: _compute_heights(trial, value_axis, axes) for trial in trials}
+    heights = {
+        trial.trial_id: _compute_heights(trial, value_axis, axes) for trial in trials
+    }
     titles = [data.objective.metric, *names]
     ends = [value_axis, *axes.values()]
     plot = build_plot(
@@ -124,8 +136,12 @@ def draw_parallel_coordinates(data: FigureData) -> Drawing:
         ),
         y=build_plot_axis("", range=[-0.14, 1.1], visible=False),
         shapes=[_draw_axis(position) for position in range(len(titles))],
-        annotations=[label for at, axis in enumerate(ends) for label in _label_axis(at, axis)],
-        meta={"axes": [_describe_axis(*pair) for pair in zip(titles, ends, strict=True)]},
+        annotations=[
+            label for at, axis in enumerate(ends) for label in _label_axis(at, axis)
+        ],
+        meta={
+            "axes": [_describe_axis(*pair) for pair in zip(titles, ends, strict=True)]
+        },
         showlegend=False,
     )
     caption = [
@@ -136,11 +152,15 @@ def draw_parallel_coordinates(data: FigureData) -> Drawing:
     if any(name not in trial.config for trial in trials for name in names):
         caption.append("A line below an axis is a trial without that hyperparameter.")
     if len(order) > len(names):
-        caption.append(f"The {len(names)} leading of {len(order)} hyperparameters are shown.")
+        caption.append(
+            f"The {len(names)} leading of {len(order)} hyperparameters are shown."
+        )
     return " ".join(caption), plot
 
 
-def _compute_heights(trial: ScoredTrial, value_axis: Axis, axes: dict[str, Axis]) -> list[float]:
+def _compute_heights(
+    trial: ScoredTrial, value_axis: Axis, axes: dict[str, Axis]
+) -> list[float]:
     """Where the line of a trial crosses each axis, 0 to 1."""
     heights = [value_axis.scale_position(trial.value)]
     for name, axis in axes.items():
@@ -150,7 +170,9 @@ def _compute_heights(trial: ScoredTrial, value_axis: Axis, axes: dict[str, Axis]
     return heights
 
 
-def _draw_lines(trials: Sequence[ScoredTrial], heights: dict[str, list[float]]) -> list[Plot]:
+def _draw_lines(
+    trials: Sequence[ScoredTrial], heights: dict[str, list[float]]
+) -> list[Plot]:
     """The lines of each shade as one trace, the best trials last, on top."""
     traces = []
     first = 0
@@ -166,8 +188,12 @@ def _draw_lines(trials: Sequence[ScoredTrial], heights: dict[str, list[float]]) 
             y += [*round_values(line), None]
         style = {"color": colour, "width": 1.3}
         if some:
-            trace = build_scatter(x, y, mode="lines", line=style, meta=[t.trial_id for t in some])
-            traces.append({**trace, "hovertemplate": "trial %{customdata}<extra></extra>"})
+            trace = build_scatter(
+                x, y, mode="lines", line=style, meta=[t.trial_id for t in some]
+            )
+            traces.append(
+                {**trace, "hovertemplate": "trial %{customdata}<extra></extra>"}
+            )
     return traces[::-1]
 
 
@@ -184,7 +210,10 @@ def _label_axis(position: int, axis: Axis) -> Iterable[Plot]:
         count = len(axis.categories)
         labels = {n: axis.categories[n] for n in range(count) if count <= _MOST_LABELS}
     else:
-        labels = {axis.low: format_number(axis.low), axis.high: format_number(axis.high)}
+        labels = {
+            axis.low: format_number(axis.low),
+            axis.high: format_number(axis.high),
+        }
     for at, text in labels.items():
         height = axis.scale_position(at)
         yield {
@@ -257,7 +286,9 @@ def _describe_best(data: FigureData, name: str) -> str:
     numeric = all(map(is_number, best))
     different = sorted(set(best)) if numeric else list(dict.fromkeys(best))
     if numeric and (len(different) == len(best) or len(different) > _MOST_LISTED):
-        where = f"between {format_number(different[0])} and {format_number(different[-1])}"
+        where = (
+            f"between {format_number(different[0])} and {format_number(different[-1])}"
+        )
     else:
         where = f"at {join_names([*map(format_number, different)])}"
     among = f" ({len(values)} of {len(data.ranked)} trials have it)"
@@ -268,14 +299,21 @@ def _describe_best(data: FigureData, name: str) -> str:
 def draw_contour(data: FigureData, pair: tuple[str, str]) -> Drawing:
     """A surface between the trials, the better the darker."""
     x, y = sorted(pair)
-    together = [trial for trial in data.ranked if x in trial.config and y in trial.config]
+    together = [
+        trial for trial in data.ranked if x in trial.config and y in trial.config
+    ]
     if any(len({repr(trial.config[name]) for trial in together}) < 2 for name in pair):
-        return "Nothing to show: no trials have both, each with at least two values.", None
+        return (
+            "Nothing to show: no trials have both, each with at least two values.",
+            None,
+        )
     if why := explain_too_few(len(together)):
         return why, None
     trials = select_leading(together, _MOST_ON_SURFACE)
     axes = {x: data.axes[x], y: data.axes[y]}
-    grid_x, grid_y, means = _compute_surface(axes, select_evenly(together, _MOST_MEASURED))
+    grid_x, grid_y, means = _compute_surface(
+        axes, select_evenly(together, _MOST_MEASURED)
+    )
     surface = {
         "type": "contour",
         "x": grid_x,
@@ -287,19 +325,28 @@ def draw_contour(data: FigureData, pair: tuple[str, str]) -> Drawing:
         "ncontours": _LEVELS,
         "connectgaps": False,
         "hoverinfo": "skip",
-        "colorbar": {"title": {"text": escape_text(data.objective.metric)}, "outlinewidth": 0},
+        "colorbar": {
+            "title": {"text": escape_text(data.objective.metric)},
+            "outlinewidth": 0,
+        },
     }
     dots = build_scatter(
         _round_positions(axes[x], (trial.config[x] for trial in trials)),
         _round_positions(axes[y], (trial.config[y] for trial in trials)),
         customdata=[trial.trial_id for trial in trials],
         mode="markers",
-        marker={"color": "#FFFFFF", "size": 5, "line": {"width": 1, "color": "#555555"}},
+        marker={
+            "color": "#FFFFFF",
+            "size": 5,
+            "line": {"width": 1, "color": "#555555"},
+        },
         hovertemplate="trial %{customdata}<extra></extra>",
         showlegend=False,
     )
     plot = build_plot(
-        [surface, dots], x=_build_named_axis(x, axes[x]), y=_build_named_axis(y, axes[y])
+        [surface, dots],
+        x=_build_named_axis(x, axes[x]),
+        y=_build_named_axis(y, axes[y]),
     )
     caption = [
         f"The darker, the better {x} and {y} work together. The dots are trials; the surface is "
@@ -325,9 +372,13 @@ def _compute_surface(
         at_N = np.array([axis.scale_position(position) for position in positions])
         width = 0.5 * (at_N.std() or 1.0) * len(trials) ** (-1 / 6)
         if axis.categories:
-            width = min(width, 0.2 / max(len(axis.categories) - 1, 1))  # they have no neighbours
+            # They have no neighbours
+            width = min(width, 0.2 / max(len(axis.categories) - 1, 1))
         distances_GN = (
-            np.subtract.outer([axis.scale_position(position) for position in grid], at_N) / width
+            np.subtract.outer(
+                [axis.scale_position(position) for position in grid], at_N
+            )
+            / width
         )
         kernels.append(np.exp(-0.5 * distances_GN**2))
     weights_YX = kernels[1] @ kernels[0].T

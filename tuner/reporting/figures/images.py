@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.experiment.results.split_details import read_confusion
-from tuner.reporting.figures.figure import Drawing, build_plot, build_plot_axis, escape_text
+from tuner.reporting.figures.figure import (
+    Drawing,
+    build_plot,
+    build_plot_axis,
+    escape_text,
+)
 from tuner.wording import shorten
 
 _MOST_CLASSES = 100
 _MOST_NUMBERED = 30  # classes, whose cells have room for a number
 _LONGEST_LABEL = 24  # characters
-_SHADES = [[0, "rgba(0, 114, 178, 0)"], [1, "rgba(0, 114, 178, 1)"]]  # on a page of any colour
+# On a page of any colour
+_SHADES = [[0, "rgba(0, 114, 178, 0)"], [1, "rgba(0, 114, 178, 1)"]]
 
 
 def draw_confusion_matrix(measured: Mapping[str, Any] | None) -> Drawing:
@@ -35,7 +41,10 @@ def draw_confusion_matrix(measured: Mapping[str, Any] | None) -> Drawing:
         "text": [[str(count) if count else "" for count in row] for row in counts],
         "texttemplate": "%{text}" if len(names) <= _MOST_NUMBERED else "",
         "hovertext": [
-            [f"{name}: {n} of {sum(row)} as {other}" for n, other in zip(row, names, strict=True)]
+            [
+                f"{name}: {n} of {sum(row)} as {other}"
+                for n, other in zip(row, names, strict=True)
+            ]
             for name, row in zip(names, counts, strict=True)
         ],
         "hoverinfo": "text",

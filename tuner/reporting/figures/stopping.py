@@ -52,7 +52,9 @@ def draw_learning_curves(data: FigureData, metric: str | None = None) -> Drawing
     metric = objective.metric if metric is None else metric
     if metric != objective.metric:
         objective = Objective(metric=metric, mode=infer_mode(metric) or objective.mode)
-    by_id = {trial_id: trial.list_values(metric) for trial_id, trial in data.trials.items()}
+    by_id = {
+        trial_id: trial.list_values(metric) for trial_id, trial in data.trials.items()
+    }
     reported = {trial_id: values for trial_id, values in by_id.items() if values}
     if not reported:
         return f"Nothing to show: no trial reported {metric}.", None
@@ -61,8 +63,13 @@ def draw_learning_curves(data: FigureData, metric: str | None = None) -> Drawing
     best = best_first[:1]
     traces = _draw_groups({i: reported[i] for i in ids if i not in best}, data.trials)
     for trial_id in best:
-        style = {"line": {"color": BLACK, "width": 3}, "marker": {"color": BLACK, "size": 4}}
-        traces.append(_draw_curves({trial_id: reported[trial_id]}, name="the best trial", **style))
+        style = {
+            "line": {"color": BLACK, "width": 3},
+            "marker": {"color": BLACK, "size": 4},
+        }
+        traces.append(
+            _draw_curves({trial_id: reported[trial_id]}, name="the best trial", **style)
+        )
     values = [value for curve in reported.values() for _, value in curve]
     edge, notes = _cut_outliers(data, values, objective)
     rungs = data.rungs
@@ -78,7 +85,9 @@ def draw_learning_curves(data: FigureData, metric: str | None = None) -> Drawing
     plot = build_plot(
         traces,
         x=build_count_axis("epoch", most=longest),
-        y=build_plot_axis(metric, range=edge) if edge else build_value_axis(metric, values),
+        y=build_plot_axis(metric, range=edge)
+        if edge
+        else build_value_axis(metric, values),
         shapes=[_draw_rung(rung.epoch) for rung in rungs],
         showlegend=True,
         height=440,
@@ -86,7 +95,9 @@ def draw_learning_curves(data: FigureData, metric: str | None = None) -> Drawing
     return " ".join(caption), plot
 
 
-def _draw_groups(curves: dict[str, Curve], trials: Mapping[str, TrialRecord]) -> list[Plot]:
+def _draw_groups(
+    curves: dict[str, Curve], trials: Mapping[str, TrialRecord]
+) -> list[Plot]:
     """The curves of each status as one trace, and as another one those of few points, with dots."""
     most = max(2, _MOST_POINTS // max(len(curves), 1))
     groups: dict[tuple[str, bool], dict[str, Curve]] = {}
@@ -117,9 +128,13 @@ def _draw_curves(curves: dict[str, Curve], **settings: object) -> Plot:
     gap = (None, None)
     points = [*chain.from_iterable((*curve, gap) for curve in curves.values())][:-1]
     epochs = [epoch for epoch, _ in points]
-    values = [None if value is None else round_values([value])[0] for _, value in points]
+    values = [
+        None if value is None else round_values([value])[0] for _, value in points
+    ]
     settings = {"mode": "lines+markers", **settings}
-    return build_scatter(epochs, values, meta=[*curves], hovertemplate=_HOVER, **settings)
+    return build_scatter(
+        epochs, values, meta=[*curves], hovertemplate=_HOVER, **settings
+    )
 
 
 def _draw_rung(epoch: int) -> Plot:
@@ -138,7 +153,9 @@ def _cut_outliers(
         return None, []
     if objective == data.objective:
         # One long trial has most of the values: no other lies outside with all of its own
-        fence = sign * max(sign * value for value in [fence, *(t.value for t in data.ranked)])
+        fence = sign * max(
+            sign * value for value in [fence, *(t.value for t in data.ranked)]
+        )
     every = np.asarray(values, float)
     inside = every[sign * every <= sign * fence]
     if len(inside) == len(every):
@@ -165,7 +182,13 @@ def draw_rung_counts(data: FigureData) -> Drawing:
     reached = max(rung.reached for rung in counts)
     plot = build_plot(
         [
-            {"type": "bar", "x": names, "y": y, "name": name, "marker": {"color": colour}}
+            {
+                "type": "bar",
+                "x": names,
+                "y": y,
+                "name": name,
+                "marker": {"color": colour},
+            }
             for y, name, colour in bars
         ],
         x=build_plot_axis("rung (epoch)", type="category"),
@@ -202,7 +225,12 @@ def draw_slots(data: FigureData) -> Drawing:
     used = round_values([*mean * of_each, mean[-1] * of_each])
     most = at_once * of_each
     steps = {"mode": "lines", "line": {"shape": "hv", "width": 1, "color": BLUE}}
-    idle = {"mode": "lines", "line": {"width": 0}, "fill": "tonexty", "fillcolor": _IDLE}
+    idle = {
+        "mode": "lines",
+        "line": {"width": 0},
+        "fill": "tonexty",
+        "fillcolor": _IDLE,
+    }
     of_unit, axis = scale_time(float(edges[-1]))
     x = round_values(edges / of_unit)
     plot = build_plot(
@@ -225,15 +253,21 @@ def draw_slots(data: FigureData) -> Drawing:
 def _count_at_once(times_2N: NDArray[np.float64]) -> int:
     """The most trials that ran at one time. times_2N: when each started and ended."""
     started, ended = np.sort(times_2N, axis=1)
-    running = np.arange(1, len(started) + 1) - np.searchsorted(ended, started, side="right")
+    running = np.arange(1, len(started) + 1) - np.searchsorted(
+        ended, started, side="right"
+    )
     return int(running.max())
 
 
-def draw_trial_curve(data: FigureData, trial_id: str, metric: str | None = None) -> Drawing:
+def draw_trial_curve(
+    data: FigureData, trial_id: str, metric: str | None = None
+) -> Drawing:
     """The curve of a trial beside that of the best one, and the median of all at each epoch."""
     metric = metric or data.objective.metric
     reported = {
-        i: values for i, trial in data.trials.items() if (values := trial.list_values(metric))
+        i: values
+        for i, trial in data.trials.items()
+        if (values := trial.list_values(metric))
     }
     if trial_id not in reported:
         return f"Nothing to show: it has not reported {metric}.", None
@@ -253,8 +287,14 @@ def draw_trial_curve(data: FigureData, trial_id: str, metric: str | None = None)
             name="median of all trials",
         )
     ]
-    for each, (name, colour) in {best: ("best", BLACK), trial_id: ("this trial", BLUE)}.items():
-        style = {"line": {"color": colour, "width": 2}, "marker": {"color": colour, "size": 4}}
+    for each, (name, colour) in {
+        best: ("best", BLACK),
+        trial_id: ("this trial", BLUE),
+    }.items():
+        style = {
+            "line": {"color": colour, "width": 2},
+            "marker": {"color": colour, "size": 4},
+        }
         traces.append(_draw_curves({each: reported[each]}, name=name, **style))
     shown = [value for trace in traces for value in trace["y"]]
     plot = build_plot(
@@ -263,5 +303,10 @@ def draw_trial_curve(data: FigureData, trial_id: str, metric: str | None = None)
         y=build_value_axis(metric, shown),
         showlegend=True,
     )
-    which = "It is the best trial" if best == trial_id else f"The best one is trial {best}"
-    return f"{which}; at each epoch the median is that of the trials that reached it.", plot
+    which = (
+        "It is the best trial" if best == trial_id else f"The best one is trial {best}"
+    )
+    return (
+        f"{which}; at each epoch the median is that of the trials that reached it.",
+        plot,
+    )

@@ -43,7 +43,9 @@ class InOrder(FIFOScheduler):
         ray_compat.limit_cleanup(tune_controller, _CLEANUP_TIMEOUT_S)
         self.controller = tune_controller
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+    ) -> str:
         """Whether the trial goes on, in Tune's words; a complete trial always does."""
         trial_id = str(trial.config["trial_id"])
         goes_on = self.record(trial_id, int(result["training_iteration"]), result)
@@ -87,7 +89,8 @@ class Patience:
 
     def __init__(self, epochs: int) -> None:
         self._epochs = epochs
-        self._best: dict[str, tuple[float, int]] = {}  # trial_id -> least loss, and its epoch
+        # trial_id -> least loss, and its epoch
+        self._best: dict[str, tuple[float, int]] = {}
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
         least, since = self._best.get(trial_id, (math.inf, epoch))
@@ -105,7 +108,8 @@ class StoppingScheduler(InOrder):
         self._objective = objective
         self._worst: tuple[float, ...] = ()  # losses of reports that keep the limits
         self._came_to: dict[str, int] = {}  # trial_id -> its last epoch
-        self.rules: list[StoppingRule] = [rule]  # each takes in every report; any may stop
+        # Each takes in every report; any may stop
+        self.rules: list[StoppingRule] = [rule]
 
     def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
         if epoch <= self._came_to.get(trial_id, 0):

@@ -27,7 +27,8 @@ from tuner.spec.settings import FaultsError
 from tuner.wording import format_number
 
 MAX_RUNGS = 100
-_WHOLE = 3  # trials that the halvings of a first rung by default leave to train to their end
+# Trials that the halvings of a first rung by default leave to train to their end
+_WHOLE = 3
 
 
 class AshaSettings(SchedulerSettings):
@@ -108,7 +109,10 @@ class AshaSettings(SchedulerSettings):
 
     def extend(self, max_t: int) -> AshaSettings:
         """Rungs below the old max_t and brackets stay; further rungs follow if there are any."""
-        changes: dict[str, int] = {"max_t": max_t, "dealt_at": self.dealt_at or self.max_t}
+        changes: dict[str, int] = {
+            "max_t": max_t,
+            "dealt_at": self.dealt_at or self.max_t,
+        }
         if not self.rungs():
             changes["grace_period"] = max_t
         return self.model_copy(update=changes)
@@ -136,7 +140,10 @@ class AshaSettings(SchedulerSettings):
     def compute_shares(self, brackets: int) -> tuple[float, ...]:
         """Each bracket's share of the trials, as in Hyperband, so that all spend the same."""
         rungs = self._levels
-        weights = [self.reduction_factor ** (rungs - b) / (rungs - b + 1) for b in range(brackets)]
+        weights = [
+            self.reduction_factor ** (rungs - b) / (rungs - b + 1)
+            for b in range(brackets)
+        ]
         return tuple(weight / sum(weights) for weight in weights)
 
     def estimate_epochs(self, brackets: int) -> float:
@@ -147,7 +154,9 @@ class AshaSettings(SchedulerSettings):
         ):
             rungs = [*(rung for rung in self.rungs() if rung >= start), self.max_t]
             steps = (later - rung for rung, later in pairwise(rungs))
-            trained = (self.reduction_factor ** -(n + 1) * step for n, step in enumerate(steps))
+            trained = (
+                self.reduction_factor ** -(n + 1) * step for n, step in enumerate(steps)
+            )
             total += share * (rungs[0] + sum(trained))
         return total
 
@@ -155,12 +164,14 @@ class AshaSettings(SchedulerSettings):
         if not self.rungs():
             return "none: the grace period is as long as a trial"
         epochs = ", ".join(format_number(float(rung)) for rung in self.rungs())
-        return (
-            f"ASHA at epoch {epochs}: the best 1 in {format_number(self.reduction_factor)} goes on"
-        )
+        factor = format_number(self.reduction_factor)
+        return f"ASHA at epoch {epochs}: the best 1 in {factor} goes on"
 
     def describe_brackets(self, brackets: int) -> str:
-        starts = [*(f"at epoch {format_number(float(rung))}" for rung in self.rungs()), "never"]
+        starts = [
+            *(f"at epoch {format_number(float(rung))}" for rung in self.rungs()),
+            "never",
+        ]
         shares = zip(self.compute_shares(brackets), starts, strict=False)
         first, *others = (f"{share:.0%} {start}" for share, start in shares)
         first = first.replace("%", "% of trials")
@@ -190,7 +201,8 @@ def draw_lot(trial_id: str) -> float:
     return int.from_bytes(digest, "big") / 2**64
 
 
-Score = tuple[float, float]  # the negated loss, and the lot, which decides between equal ones
+# The negated loss, and the lot, which decides between equal ones
+Score = tuple[float, float]
 
 
 @dataclass(slots=True)
@@ -212,7 +224,8 @@ class _Rung:
         """`np.percentile` of the scores, or None; lots are interpolated between equal values."""
         if not self.scores:
             return None
-        quantile = (1 - 1 / self.reduction_factor) * 100 / 100  # in numpy's steps, to its last bit
+        # In numpy's steps, to its last bit
+        quantile = (1 - 1 / self.reduction_factor) * 100 / 100
         position = (len(self.scores) - 1) * quantile
         index = int(position)
         share = position - int(position)
@@ -238,7 +251,10 @@ class Brackets:
     """
 
     def __init__(
-        self, settings: AshaSettings, count: int = 1, kind: Callable[[float], Any] = _Rung
+        self,
+        settings: AshaSettings,
+        count: int = 1,
+        kind: Callable[[float], Any] = _Rung,
     ) -> None:
         self.weighs_goals = kind is not _Rung
         self._ends = list(accumulate(settings.compute_shares(count)))
@@ -253,7 +269,9 @@ class Brackets:
 
     def goes_on(self, trial_id: str, epoch: int, loss: Any) -> bool:
         """The decision at the last rung that the trial has reached, if it is new to it."""
-        for milestone, rung in reversed(self._rungs[self.choose_bracket(int(trial_id))]):
+        for milestone, rung in reversed(
+            self._rungs[self.choose_bracket(int(trial_id))]
+        ):
             if epoch >= milestone and trial_id not in rung.trials:
                 return bool(rung.record_loss(trial_id, loss))
         return True

@@ -27,7 +27,9 @@ def numbered_searcher(
 
 
 def distinct_searcher(
-    settings: SearchSettings, seed: int, first: Callable[[int], dict[str, Any]] | None = None
+    settings: SearchSettings,
+    seed: int,
+    first: Callable[[int], dict[str, Any]] | None = None,
 ) -> NumberedSearch:
     """The searcher that tries `first(k)` as config k, else draws; see `DistinctConfigs`."""
     from tuner.search.searchers._numbered import DistinctConfigs, NumberedSearch

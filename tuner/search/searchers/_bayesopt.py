@@ -83,7 +83,8 @@ class BayesOpt:
         high_N = high_N[rows]
         y_N = normalize_losses(end_N)
         sd_N = (
-            _interpolate_targets(high_N, end_N, y_N) - _interpolate_targets(low_N, end_N, y_N)
+            _interpolate_targets(high_N, end_N, y_N)
+            - _interpolate_targets(low_N, end_N, y_N)
         ) / 2
         x_NF = features(np.concatenate([data.u_ND[rows], data.failed_ND]))
         failed = len(data.failed_ND)
@@ -97,10 +98,14 @@ class BayesOpt:
 
 def predict_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array, Array]:
     """The expected last loss of each trial, and one deviation to either side."""
-    loss_NK = interpolate_curves(curves, list_milestones(max(max(curve) for curve in curves)))
+    loss_NK = interpolate_curves(
+        curves, list_milestones(max(max(curve) for curve in curves))
+    )
     model = CurveModel(loss_NK)
     mean_N, sd_N = model.predict_ends()
-    low_N, end_N, high_N = (model.scale.unscale_losses(mean_N + n * sd_N) for n in (-1, 0, 1))
+    low_N, end_N, high_N = (
+        model.scale.unscale_losses(mean_N + n * sd_N) for n in (-1, 0, 1)
+    )
     ended_N = np.isfinite(loss_NK[:, -1])  # to the last bit
     low_N, end_N, high_N = (
         np.where(ended_N, loss_NK[:, -1], x_N) for x_N in (low_N, end_N, high_N)
@@ -138,7 +143,9 @@ def maximise(
     dims = len(encoding)
     pool = [rng.random((512, dims))]
     for step in (0.1, 0.02):
-        pool.append(_move_points(np.repeat(leaders_KD, 32, axis=0), step, encoding, rng))
+        pool.append(
+            _move_points(np.repeat(leaders_KD, 32, axis=0), step, encoding, rng)
+        )
     u_MD = encoding.snap(np.concatenate(pool))
     score_M = score(u_MD)
     ranked = (i for i in np.argsort(-score_M, kind="stable") if allows(u_MD[i]))
@@ -147,7 +154,9 @@ def maximise(
     best_S = score_M[order[:_STARTS]]
     step = 0.1
     for _ in range(12):
-        tries_MD = encoding.snap(_move_points(np.repeat(best_SD, 16, axis=0), step, encoding, rng))
+        tries_MD = encoding.snap(
+            _move_points(np.repeat(best_SD, 16, axis=0), step, encoding, rng)
+        )
         tries_SKD = tries_MD.reshape(len(best_SD), 16, dims)
         tries_SK = score(tries_MD).reshape(len(best_SD), 16)
         for s in range(len(best_SD)):
@@ -174,7 +183,9 @@ def _find_better(
     return None
 
 
-def _move_points(u_MD: Array, step: float, encoding: Encoding, rng: np.random.Generator) -> Array:
+def _move_points(
+    u_MD: Array, step: float, encoding: Encoding, rng: np.random.Generator
+) -> Array:
     """Points moved a little along some of their columns; choices are redrawn."""
     count, dims = u_MD.shape
     u_MD = np.where(np.isnan(u_MD), rng.random(u_MD.shape), u_MD)
@@ -190,6 +201,8 @@ def _move_points(u_MD: Array, step: float, encoding: Encoding, rng: np.random.Ge
             width = 1 / len(column.centres_C)
             far = np.sign(near_MD[:, d] - u_MD[:, d]) * width
             little = np.abs(near_MD[:, d] - u_MD[:, d]) < width
-            near_MD[:, d] = np.clip(np.where(little, u_MD[:, d] + far, near_MD[:, d]), 0, 1)
+            near_MD[:, d] = np.clip(
+                np.where(little, u_MD[:, d] + far, near_MD[:, d]), 0, 1
+            )
     moved: Array = np.where(moves_MD, near_MD, u_MD)
     return moved

@@ -28,8 +28,13 @@ _SQRT5 = math.sqrt(5.0)
 
 # Of the logarithms of the hyperparameters, for standardised targets. A length scale's mean grows
 # with log(groups) / 2, as distances do (Hvarfner et al., 2024).
-_PRIORS = {"scale": (-0.3, 1.0), "signal": (0.0, 1.0), "noise": (-9.0, 4.0)}  # (mean, sd)
-_BOUNDS = {"scale": (-4.0, 5.0), "signal": (-4.0, 3.0), "noise": (math.log(_NOISE_FLOOR), 0.5)}
+# (mean, sd)
+_PRIORS = {"scale": (-0.3, 1.0), "signal": (0.0, 1.0), "noise": (-9.0, 4.0)}
+_BOUNDS = {
+    "scale": (-4.0, 5.0),
+    "signal": (-4.0, 3.0),
+    "noise": (math.log(_NOISE_FLOOR), 0.5),
+}
 
 
 class GaussianProcess:
@@ -86,10 +91,14 @@ def log_expected_improvement(mean_M: Array, sd_M: Array, best: float) -> Array:
     """log E[max(best - f, 0)] of normal f, exact far out in the tail (Ament et al., 2023)."""
     z = (best - mean_M) / sd_M
     near = np.maximum(z, -1.0)
-    log_near = np.log(np.exp(-0.5 * near**2) / math.sqrt(2 * math.pi) + near * ndtr(near))
+    log_near = np.log(
+        np.exp(-0.5 * near**2) / math.sqrt(2 * math.pi) + near * ndtr(near)
+    )
     far = np.clip(z, -1e6, -1.0)
     ratio = far * math.sqrt(math.pi / 2) * erfcx(-far / math.sqrt(2))
-    log_tail = np.where(far > -1e3, np.log1p(np.maximum(ratio, -1 + 1e-15)), -2 * np.log(-far))
+    log_tail = np.where(
+        far > -1e3, np.log1p(np.maximum(ratio, -1 + 1e-15)), -2 * np.log(-far)
+    )
     log_far = -0.5 * far**2 - 0.5 * math.log(2 * math.pi) + log_tail
     return np.log(sd_M) + np.where(z > -1.0, log_near, log_far)
 
@@ -97,10 +106,13 @@ def log_expected_improvement(mean_M: Array, sd_M: Array, best: float) -> Array:
 def _fit(x_NF: Array, y_N: Array, groups_F: Groups, noise_N: Array) -> Array:
     """The most probable logarithms of (length scales, signal variance, noise variance)."""
     groups = int(groups_F.max()) + 1 if len(groups_F) else 0
-    i_A, j_A = np.tril_indices(len(y_N), -1)  # a half of the matrices, since they are symmetric
+    # A half of the matrices, since they are symmetric
+    i_A, j_A = np.tril_indices(len(y_N), -1)
     at_A = i_A * len(y_N) + j_A
     groups_x = (x_NF[:, groups_F == g] for g in range(groups))
-    d_GA = np.stack([compute_squared_distances(x_NF, x_NF)[i_A, j_A] for x_NF in groups_x])
+    d_GA = np.stack(
+        [compute_squared_distances(x_NF, x_NF)[i_A, j_A] for x_NF in groups_x]
+    )
     (scale, scale_sd), (signal, signal_sd), (noise, noise_sd) = _PRIORS.values()
     means = np.array([scale + 0.5 * math.log(groups)] * groups + [signal, noise])
     sds = np.array([scale_sd] * groups + [signal_sd, noise_sd])
@@ -122,19 +134,28 @@ def _fit(x_NF: Array, y_N: Array, groups_F: Groups, noise_N: Array) -> Array:
         alpha_N = cho_solve((chol_NN, True), y_N, check_finite=False)
         inverse_NN, _ = lapack.dpotri(chol_NN, lower=1)
         away = (log_theta - means) / sds
-        value = 0.5 * y_N @ alpha_N + np.log(chol_NN[diagonal]).sum() + 0.5 * away @ away
+        value = (
+            0.5 * y_N @ alpha_N + np.log(chol_NN[diagonal]).sum() + 0.5 * away @ away
+        )
         slope_A = inverse_NN.take(at_A) - alpha_N[i_A] * alpha_N[j_A]
         slope_N = inverse_NN[diagonal] - alpha_N**2
         by_scale_G = (5 / 3) * (d_GA @ (slope_A * (1 + root_A) * decay_A)) * weights_G
         by_signal = slope_A @ k_A + 0.5 * signal * slope_N.sum()
         by_noise = 0.5 * noise * slope_N.sum()
-        return float(value), np.concatenate([by_scale_G, [by_signal, by_noise]]) + away / sds
+        return float(value), np.concatenate(
+            [by_scale_G, [by_signal, by_noise]]
+        ) + away / sds
 
     bounds = [_BOUNDS["scale"]] * groups + [_BOUNDS["signal"], _BOUNDS["noise"]]
     starts = [means, means + np.array([0.0] * groups + [0.0, 4.0])]
     fits = [
         minimize(
-            compute_loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 50}
+            compute_loss,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": 50},
         )
         for start in starts
     ]
@@ -148,7 +169,9 @@ def compute_squared_distances(a_NF: Array, b_MF: Array) -> Array:
     centre_F = b_MF.mean(axis=0) if len(b_MF) else 0.0
     a_NF = a_NF - centre_F
     b_MF = b_MF - centre_F
-    squared_NM = (a_NF**2).sum(1)[:, None] + (b_MF**2).sum(1)[None, :] - 2 * a_NF @ b_MF.T
+    squared_NM = (
+        (a_NF**2).sum(1)[:, None] + (b_MF**2).sum(1)[None, :] - 2 * a_NF @ b_MF.T
+    )
     return np.asarray(np.maximum(squared_NM, 0.0))
 
 

@@ -54,7 +54,9 @@ class Mixed:
     def propose(
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
-        return self._models[int(rng.integers(len(self._models)))].propose(data, encoding, rng)
+        return self._models[int(rng.integers(len(self._models)))].propose(
+            data, encoding, rng
+        )
 
 
 class LearningSearch(Searcher):
@@ -83,13 +85,17 @@ class LearningSearch(Searcher):
         self._forbid = settings.forbid
         self._encoding = Encoding(settings.space)
         self._priors = Priors(self._encoding)
-        self._initial = list(filter(settings.can_suggest, list_first_configs(settings, seed)))
+        self._initial = list(
+            filter(settings.can_suggest, list_first_configs(settings, seed))
+        )
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str:  # type: ignore[override]
         """The config to try next, of plain Python values; FINISHED if none is left."""
         if trial_id not in self.trials:
             number = len(self.trials)
-            suggestion = self._suggest_next(number, np.random.default_rng((self._seed, number)))
+            suggestion = self._suggest_next(
+                number, np.random.default_rng((self._seed, number))
+            )
             if suggestion is None:
                 return str(Searcher.FINISHED)
             self.trials[trial_id] = Observation(*suggestion)
@@ -169,14 +175,20 @@ class LearningSearch(Searcher):
         for config in filter_untried(self._initial, tried, forbid):
             return config, "initial"
         with pause_collector():
-            data = build_model_input(trials, encoding, self._objective, self._max_t, number)
+            data = build_model_input(
+                trials, encoding, self._objective, self._max_t, number
+            )
         if forbid:
-            data = replace(data, allows=lambda u_D: is_allowed(forbid, encoding.decode(u_D)))
+            data = replace(
+                data, allows=lambda u_D: is_allowed(forbid, encoding.decode(u_D))
+            )
         if self._priors:
             u_ND = np.concatenate([data.u_ND, data.failed_ND])
             loss_N = np.append(data.loss_N, np.full(len(data.failed_ND), np.inf))
             trust = self._priors.estimate_trust(u_ND, loss_N)
-            favour = partial(self._priors.compute_bonus, trials=len(loss_N), trust=trust)
+            favour = partial(
+                self._priors.compute_bonus, trials=len(loss_N), trust=trust
+            )
             data = replace(data, favour=favour)
         reporting = len(data.curves)
         if reporting >= _LEAST:  # a single loss is no scale
@@ -185,7 +197,9 @@ class LearningSearch(Searcher):
             points = self._model.propose(data, encoding, rng)
             origin = "model"
             own = self.trials.values()
-            reported = sum(1 for trial in own if trial.reports and trial.status != FAILED)
+            reported = sum(
+                1 for trial in own if trial.reports and trial.status != FAILED
+            )
             if self._warm and reported < self._startup:
                 origin = "warm"  # only trials of another run are enough
         else:
@@ -226,7 +240,8 @@ def list_first_configs(settings: SampledSettings, seed: int) -> list[dict[str, V
     if settings.learns and prior and not has_prior:
         points.insert(0, prior)
     return [
-        _complete(point, encoding, seed=seed, number=number) for number, point in enumerate(points)
+        _complete(point, encoding, seed=seed, number=number)
+        for number, point in enumerate(points)
     ]
 
 
@@ -264,5 +279,7 @@ def draw_untried(
         return config
     if not listed:
         raise_nothing_left(count)
-    left = list(filter_untried(iterate_cells(encoding.space, every_value), tried, forbid))
+    left = list(
+        filter_untried(iterate_cells(encoding.space, every_value), tried, forbid)
+    )
     return left[int(rng.integers(len(left)))] if left else None

@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.search.searchers._observations import ModelInput
-from tuner.search.searchers._process_inputs import Features, limit_blas, normalize_losses
+from tuner.search.searchers._process_inputs import (
+    Features,
+    limit_blas,
+    normalize_losses,
+)
 from tuner.spec.space.encoding import Array, Encoding
 
 if TYPE_CHECKING:
@@ -67,7 +71,9 @@ def _build_optimizer(features: Features, seed: int) -> BayesianOptimization:
     )
 
 
-def _register(optimizer: BayesianOptimization, data: ModelInput, features: Features) -> float:
+def _register(
+    optimizer: BayesianOptimization, data: ModelInput, features: Features
+) -> float:
     """Register the trials; returns the value of the worst."""
     order = np.argsort(data.loss_N, kind="stable")
     rows = np.union1d(order[: _MOST // 2], np.arange(len(order))[-_MOST // 2 :])

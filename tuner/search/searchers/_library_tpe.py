@@ -36,7 +36,9 @@ class LibraryTPE:
         for _ in range(_ROUNDS):
             seed = int(rng.integers(2**31))
             ids = [len(known.trials)]
-            (suggestion,) = tpe.suggest(ids, domain, known, seed, n_startup_jobs=0, verbose=False)
+            (suggestion,) = tpe.suggest(
+                ids, domain, known, seed, n_startup_jobs=0, verbose=False
+            )
             yield decode_point(suggestion["misc"]["vals"], encoding)
 
 
@@ -55,7 +57,9 @@ def _build_space(encoding: Encoding, *, parent: int, number: int) -> dict[str, A
         label = str(d)
         if column.categories:
             branches = range(column.categories)
-            options = [_build_space(encoding, parent=d, number=branch) for branch in branches]
+            options = [
+                _build_space(encoding, parent=d, number=branch) for branch in branches
+            ]
             space[label] = hp.choice(label, options)
         else:
             space[label] = hp.uniform(label, 0, 1)
@@ -74,8 +78,12 @@ def _build_documents(data: ModelInput, encoding: Encoding) -> list[dict[str, Any
     for number, u_D in enumerate(points):
         values = encode_point(u_D, encoding)
         ids = {label: [number] * len(held) for label, held in values.items()}
-        miscs.append({"tid": number, "cmd": None, "workdir": None, "idxs": ids, "vals": values})
-    documents = Trials().new_trial_docs(range(len(points)), [None] * len(points), results, miscs)
+        miscs.append(
+            {"tid": number, "cmd": None, "workdir": None, "idxs": ids, "vals": values}
+        )
+    documents = Trials().new_trial_docs(
+        range(len(points)), [None] * len(points), results, miscs
+    )
     return [{**document, "state": JOB_STATE_DONE} for document in documents]
 
 

@@ -74,7 +74,10 @@ class NumberedSearch(Searcher):
             config = self._config_of(self._next)
             if config is None:
                 return None
-            if is_allowed(self._forbid, config) and compute_config_key(config) not in self._skipped:
+            if (
+                is_allowed(self._forbid, config)
+                and compute_config_key(config) not in self._skipped
+            ):
                 self._numbers.append(self._next)
             self._next += 1
         return self._config_of(self._numbers[number])
@@ -119,7 +122,8 @@ class DistinctConfigs:
         self._forbid = settings.forbid
         self._drawn: list[dict[str, Any]] = []  # configs 0, 1, ... of a finite space
         self._keys: set[str] = set()  # of the drawn ones
-        self._left: list[dict[str, Any]] | None = None  # the last few, shuffled, once listed
+        # The last few, shuffled, once listed
+        self._left: list[dict[str, Any]] | None = None
 
     def __call__(self, number: int) -> dict[str, Any] | None:
         if self._size is None:
@@ -140,7 +144,9 @@ class DistinctConfigs:
             if config := self._draw_new(number, _DRAWS):
                 return config
             left = list(
-                filter_untried(iterate_cells(self._space, every_value), self._keys, self._forbid)
+                filter_untried(
+                    iterate_cells(self._space, every_value), self._keys, self._forbid
+                )
             )
             order = np.random.default_rng((self._seed, number)).permutation(len(left))
             self._left = [left[i] for i in order]

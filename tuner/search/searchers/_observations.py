@@ -44,7 +44,8 @@ class Observation:
     reports: dict[int, float] = field(default_factory=dict)
     losses: dict[int, tuple[float, ...]] | None = None
     broken: bool = False  # its latest report was not a finite number
-    beyond: bool = False  # a report, which is not among `reports`, did not keep the limits
+    # A report, which is not among `reports`, did not keep the limits
+    beyond: bool = False
     _key: str | None = field(default=None, repr=False, compare=False)
     _u_D: tuple[float, ...] | None = field(default=None, repr=False, compare=False)
 
@@ -70,7 +71,8 @@ class Observation:
         """Add the value of an epoch, or of the complete trial."""
         try:
             number = float(value)
-        except (TypeError, ValueError, OverflowError):  # an integer that no float can hold
+        except (TypeError, ValueError, OverflowError):
+            # An integer that no float can hold
             number = math.nan
         self.broken = not math.isfinite(number)
         if not self.broken:
@@ -119,10 +121,14 @@ def build_model_input(
     max_t: epochs of a complete trial; None: the most that one reported.
     """
     reported = [trial for trial in trials if trial.status != FAILED and trial.reports]
-    whole = max_t or max((max(trial.reports) for trial in trials if trial.reports), default=1)
+    whole = max_t or max(
+        (max(trial.reports) for trial in trials if trial.reports), default=1
+    )
     sign = objective.sign
     if objective.others:
-        curves = _scalarize_curves(reported, compute_goal_weights(number, len(objective.goals)))
+        curves = _scalarize_curves(
+            reported, compute_goal_weights(number, len(objective.goals))
+        )
     else:
         curves = [_convert_to_losses(trial.reports, sign, whole) for trial in reported]
     return ModelInput(
@@ -130,15 +136,20 @@ def build_model_input(
         estimate_final_losses(curves),
         curves,
         np.array([trial.status == RUNNING for trial in reported], dtype=bool),
-        _encode_points([t for t in trials if t.status == FAILED or t.is_beyond], encoding),
         _encode_points(
-            [t for t in trials if t.status == RUNNING and not (t.reports or t.beyond)], encoding
+            [t for t in trials if t.status == FAILED or t.is_beyond], encoding
+        ),
+        _encode_points(
+            [t for t in trials if t.status == RUNNING and not (t.reports or t.beyond)],
+            encoding,
         ),
         sum(trial.is_beyond for trial in trials),
     )
 
 
-def _scalarize_curves(trials: Sequence[Observation], weight_G: Array) -> list[dict[int, float]]:
+def _scalarize_curves(
+    trials: Sequence[Observation], weight_G: Array
+) -> list[dict[int, float]]:
     """The curves of trials with several goals, by these weights."""
     losses = [trial.losses or {} for trial in trials]
     rows = [loss_G for by_epoch in losses for loss_G in by_epoch.values()]
@@ -148,7 +159,9 @@ def _scalarize_curves(trials: Sequence[Observation], weight_G: Array) -> list[di
     return [{epoch: next(distances) for epoch in by_epoch} for by_epoch in losses]
 
 
-def _convert_to_losses(reports: dict[int, float], sign: int, whole: int) -> dict[int, float]:
+def _convert_to_losses(
+    reports: dict[int, float], sign: int, whole: int
+) -> dict[int, float]:
     """The losses of `reports`; the same object if nothing changes, to save memory."""
     if sign == 1 and 0 not in reports:
         return reports

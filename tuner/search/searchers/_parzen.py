@@ -19,7 +19,8 @@ _NARROWEST = 0.03
 _SPREAD = 0.2  # standard deviation that Scott's rule starts from, of the unit cube
 _ROUNDS = 4  # of draws, which may all be forbidden or tried
 _MOST_ENTRIES = 1 << 18  # of a matrix of draws and kernels
-_WIDENING = 2.0  # of the kernels that candidates are drawn from, once trials are stopped early
+# Of the kernels that candidates are drawn from, once trials are stopped early
+_WIDENING = 2.0
 _GOOD = 0.7  # of BOHB: ceil(_GOOD * sqrt(N)) of N trials are the good ones
 _MAX_GOOD = 25  # as in hyperopt
 _LEAST_WEIGHT = 1e-3
@@ -33,7 +34,11 @@ class Parzen:
     """
 
     def __init__(
-        self, u_ND: Array, width_ND: Array, encoding: Encoding, weight_N: Array | None = None
+        self,
+        u_ND: Array,
+        width_ND: Array,
+        encoding: Encoding,
+        weight_N: Array | None = None,
     ) -> None:
         count, dims = u_ND.shape
         weight_N = np.ones(count) if weight_N is None else weight_N
@@ -53,14 +58,18 @@ class Parzen:
             if not column.categories
         }
 
-    def draw(self, count: int, rng: np.random.Generator, *, widening: float = 1.0) -> Array:
+    def draw(
+        self, count: int, rng: np.random.Generator, *, widening: float = 1.0
+    ) -> Array:
         """`count` snapped points of the mixture with kernels `widening` times as wide."""
         kernel_M = rng.choice(len(self._weight_K), size=count, p=self._weight_K)
         at_MD = rng.random((count, self._u_KD.shape[1]))  # quantiles of the kernels
         u_MD = at_MD.copy()
         for d, column in enumerate(self._encoding.columns):
             if column.categories:
-                below_MC = self._category_KC[d][kernel_M].cumsum(axis=1) < at_MD[:, d, None]
+                below_MC = (
+                    self._category_KC[d][kernel_M].cumsum(axis=1) < at_MD[:, d, None]
+                )
                 chosen_M = np.minimum(below_MC.sum(axis=1), column.categories - 1)
                 u_MD[:, d] = (chosen_M + 0.5) / column.categories
                 continue
@@ -75,7 +84,9 @@ class Parzen:
     def log_density(self, u_MD: Array) -> Array:
         """Relative to the uniform density; inactive columns are ignored."""
         rows = max(1, _MOST_ENTRIES // len(self._weight_K))
-        parts = [self._log_density(u_MD[i : i + rows]) for i in range(0, len(u_MD), rows)]
+        parts = [
+            self._log_density(u_MD[i : i + rows]) for i in range(0, len(u_MD), rows)
+        ]
         return np.concatenate(parts) if parts else np.empty(0)
 
     def _compute_inside(self, d: int) -> Array:
@@ -133,7 +144,9 @@ def compute_neighbour_widths(u_ND: Array) -> Array:
         point_ND = np.nan_to_num(u_ND[rows], nan=0.5)
         squared_NN = ((point_ND[:, None] - point_ND[None]) ** 2).sum(axis=2)
         np.fill_diagonal(squared_NN, np.inf)
-        near_NK = np.argsort(squared_NN, axis=1, kind="stable")[:, : min(_NEAR, len(rows) - 1)]
+        near_NK = np.argsort(squared_NN, axis=1, kind="stable")[
+            :, : min(_NEAR, len(rows) - 1)
+        ]
         squared_NK = (point_ND[near_NK, d] - point_ND[:, d, None]) ** 2
         least = max(_NARROWEST, (1 + len(rows)) ** -2.0)
         width_ND[rows, d] = np.clip(np.sqrt(squared_NK.mean(axis=1)), least, 1.0)
@@ -148,7 +161,8 @@ def compute_adaptive_widths(u_ND: Array) -> Array:
     for d in range(u_ND.shape[1]):
         rows = np.flatnonzero(~np.isnan(u_ND[:, d]))
         order = np.argsort(u_ND[rows, d])
-        middle = np.searchsorted(u_ND[rows, d][order], 0.5)  # where hyperopt puts its prior
+        # Where hyperopt puts its prior
+        middle = np.searchsorted(u_ND[rows, d][order], 0.5)
         _, _, widths = tpe.adaptive_parzen_normal(u_ND[rows, d], 1.0, 0.5, 1.0, LF=0)
         if len(rows):
             width_ND[rows[order], d] = np.delete(widths, middle)
@@ -158,7 +172,9 @@ def compute_adaptive_widths(u_ND: Array) -> Array:
 def _compute_category_weights(encoding: Encoding, d: int, u_K: Array) -> Array:
     """The weight of each category in each kernel: mostly that of its point."""
     active_K = ~np.isnan(u_K)
-    share_KC = np.full((len(u_K), encoding.columns[d].categories), 1 / (active_K.sum() + 1))
+    share_KC = np.full(
+        (len(u_K), encoding.columns[d].categories), 1 / (active_K.sum() + 1)
+    )
     share_KC[active_K, encoding.find_cells(d, u_K[active_K])] += 1
     return np.asarray(share_KC / share_KC.sum(axis=1, keepdims=True))
 
@@ -185,7 +201,10 @@ class BOHB:
         count = min(math.ceil(_GOOD * math.sqrt(len(u_ND) + data.beyond)), len(u_ND))
         good, bad = (
             Parzen(points_ND, compute_scott_widths(points_ND), encoding)
-            for points_ND in (u_ND[:count], np.concatenate([u_ND[count:], data.failed_ND]))
+            for points_ND in (
+                u_ND[:count],
+                np.concatenate([u_ND[count:], data.failed_ND]),
+            )
         )
         yield from draw_by_ratio(
             good, bad, self.candidates, rng, widening=_WIDENING, favour=data.favour
@@ -214,7 +233,9 @@ class TPE:
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
         order = np.argsort(data.loss_N, kind="stable")
-        count = min(math.ceil(self.gamma * (len(order) + data.beyond)), _MAX_GOOD, len(order))
+        count = min(
+            math.ceil(self.gamma * (len(order) + data.beyond)), _MAX_GOOD, len(order)
+        )
         good_ND = data.u_ND[order[:count]]
         rest_ND = data.u_ND[order[count:]]
         other_ND = np.concatenate([rest_ND, data.failed_ND, data.pending_PD])

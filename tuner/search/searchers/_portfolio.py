@@ -29,7 +29,10 @@ Source = Sequence[tuple[dict[str, Value], float | None]]
 
 
 def order_leaders(
-    sources: Iterable[Source], encoding: Encoding, *, offers: Callable[[dict[str, Value]], bool]
+    sources: Iterable[Source],
+    encoding: Encoding,
+    *,
+    offers: Callable[[dict[str, Value]], bool],
 ) -> list[dict[str, Value]]:
     """The best config of each source that `offers` allows, each once, in the order of `greedy`."""
     tasks: list[tuple[Array, Array]] = []
@@ -43,7 +46,9 @@ def order_leaders(
         offered = np.flatnonzero([offers(config) for config in configs])
         if len(offered):
             best = int(offered[loss_N[offered].argmin()])
-            leaders.setdefault(compute_config_key(configs[best]), (configs[best], u_ND[best]))
+            leaders.setdefault(
+                compute_config_key(configs[best]), (configs[best], u_ND[best])
+            )
     configs = [config for config, _ in leaders.values()]
     if len(configs) < 2:
         return configs

@@ -56,7 +56,11 @@ class Features:
         u_D = np.empty(len(self._encoding))
         for d, column in enumerate(self._encoding.columns):
             values = x_F[self.groups_F == d]
-            u_D[d] = values[0] if len(values) == 1 else (values.argmax() + 0.5) / column.categories
+            u_D[d] = (
+                values[0]
+                if len(values) == 1
+                else (values.argmax() + 0.5) / column.categories
+            )
         return u_D
 
 
@@ -65,7 +69,9 @@ _load_controller = cache(ThreadpoolController)
 
 def limit_blas() -> AbstractContextManager[Any]:
     """One BLAS thread: a suggestion takes 0.017 s, not 0.31 s, beside busy trials."""
-    limits: AbstractContextManager[Any] = _load_controller().limit(limits=1, user_api="blas")
+    limits: AbstractContextManager[Any] = _load_controller().limit(
+        limits=1, user_api="blas"
+    )
     return limits
 
 

@@ -15,7 +15,8 @@ class BayesOptSettings(ModelSettings):
 
     strategy: Literal["bayesopt"] = "bayesopt"
     engine: Literal["tuner", "bayesian-optimization"] = Field(
-        "tuner", description="our own model, or the package bayesian-optimization with its defaults"
+        "tuner",
+        description="our own model, or the package bayesian-optimization with its defaults",
     )
     startup: int = Field(
         8, ge=2, description="how many Sobol points are tried before the model is asked"

@@ -17,12 +17,19 @@ class BOHBSettings(ModelSettings):
 
     strategy: Literal["bohb"] = "bohb"
     startup: int = Field(
-        10, ge=1, description="how many Sobol points are tried before the model is asked"
+        10,
+        ge=1,
+        description="how many Sobol points are tried before the model is asked",
     )
     random_share: float = Field(
-        0.05, ge=0, le=1, description="the share of suggestions that are drawn at random"
+        0.05,
+        ge=0,
+        le=1,
+        description="the share of suggestions that are drawn at random",
     )
-    candidates: int = Field(64, ge=1, description="how many draws are compared for a suggestion")
+    candidates: int = Field(
+        64, ge=1, description="how many draws are compared for a suggestion"
+    )
 
 
 SETTINGS = BOHBSettings

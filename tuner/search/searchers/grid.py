@@ -30,4 +30,6 @@ def build(settings: GridSettings, seed: int, **_: Any) -> Any:
             return deepcopy(configs[number])
         return grid[order[number]]
 
-    return numbered_searcher("grid", find_config, settings.seeds or (None,), settings.forbid)
+    return numbered_searcher(
+        "grid", find_config, settings.seeds or (None,), settings.forbid
+    )

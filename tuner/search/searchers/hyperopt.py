@@ -20,10 +20,13 @@ class HyperOptSettings(ModelSettings):
 
     strategy: Literal["hyperopt"] = "hyperopt"
     engine: Literal["tuner", "hyperopt"] = Field(
-        "tuner", description="our own model, or hyperopt's `tpe.suggest` with its defaults"
+        "tuner",
+        description="our own model, or hyperopt's `tpe.suggest` with its defaults",
     )
     startup: int = Field(
-        10, ge=1, description="how many random configs are tried before the model is asked"
+        10,
+        ge=1,
+        description="how many random configs are tried before the model is asked",
     )
     gamma: float = Field(
         GAMMA,
@@ -43,9 +46,15 @@ class HyperOptSettings(ModelSettings):
             return self
         rule = f"is not used by engine {self.engine}, which has its own"
         ours = {"gamma": GAMMA, "candidates": CANDIDATES}
-        unused = {name: getattr(self, name) for name in ours if getattr(self, name) != ours[name]}
+        unused = {
+            name: getattr(self, name)
+            for name in ours
+            if getattr(self, name) != ours[name]
+        }
         if unused:
-            raise FaultsError(*(Fault(name, rule, value) for name, value in unused.items()))
+            raise FaultsError(
+                *(Fault(name, rule, value) for name, value in unused.items())
+            )
         return self
 
 

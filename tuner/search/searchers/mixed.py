@@ -16,7 +16,9 @@ class MixedSettings(ModelSettings):
 
     strategy: Literal["mixed"] = "mixed"
     startup: int = Field(
-        8, ge=2, description="how many Sobol points are tried before the models are asked"
+        8,
+        ge=2,
+        description="how many Sobol points are tried before the models are asked",
     )
 
 
@@ -28,4 +30,6 @@ def build(settings: MixedSettings, seed: int, **context: Any) -> Any:
     from tuner.search.searchers._learning import Mixed
     from tuner.search.searchers._parzen import TPE
 
-    return learning_searcher(Mixed((BayesOpt(), TPE(GAMMA, CANDIDATES))), settings, seed, **context)
+    return learning_searcher(
+        Mixed((BayesOpt(), TPE(GAMMA, CANDIDATES))), settings, seed, **context
+    )

@@ -24,15 +24,21 @@ SETTINGS = RandomSettings
 
 def build(settings: RandomSettings, seed: int, **_: Any) -> Any:
     """The searcher of these settings; config k depends on k, the seed and the settings alone."""
-    searcher = distinct_searcher(settings, seed, _draw_with_priors(settings.space, seed))
+    searcher = distinct_searcher(
+        settings, seed, _draw_with_priors(settings.space, seed)
+    )
     if settings.points_to_evaluate:
         from tuner.search.searchers._learning import list_first_configs
 
-        searcher.queue_configs(filter(settings.can_suggest, list_first_configs(settings, seed)))
+        searcher.queue_configs(
+            filter(settings.can_suggest, list_first_configs(settings, seed))
+        )
     return searcher
 
 
-def _draw_with_priors(space: Space, seed: int) -> Callable[[int], dict[str, Any]] | None:
+def _draw_with_priors(
+    space: Space, seed: int
+) -> Callable[[int], dict[str, Any]] | None:
     """What draws config k of a space with priors; None of one without."""
     if not any(getattr(domain, "prior", None) for _, domain in list_domains(space)):
         return None

@@ -75,7 +75,9 @@ def build_entry(
 ) -> Entry:
     """The entry of a validated spec; raises UsageError if another process cannot run it."""
     if is_by_value(spec.trainable):
-        raise UsageError(f"{spec.trainable} is of a script or a notebook: give it a module to wait")
+        raise UsageError(
+            f"{spec.trainable} is of a script or a notebook: give it a module to wait"
+        )
     plain = spec.model_dump(mode="json")
     if hidden := [target for target in plain["notify"] if is_hidden(target)]:
         raise UsageError(
@@ -107,7 +109,9 @@ class Ended(Settings):
     def reason(self) -> str:
         """The first line of `why` if that is an error, else the last one."""
         first, _, others = self.why.partition("\n")
-        return first if first.startswith(ERROR) else (others or first).rpartition("\n")[2]
+        return (
+            first if first.startswith(ERROR) else (others or first).rpartition("\n")[2]
+        )
 
 
 _Kind = TypeVar("_Kind", Entry, Ended)
@@ -153,10 +157,14 @@ class Queue:
         if not is_url(storage):
             storage = str(find_local_folder(storage).absolute())
         self.storage = storage.rstrip("/")
-        self._folder = find_local_folder(self.storage) / FOLDER  # what this machine alone needs
+        # What this machine alone needs
+        self._folder = find_local_folder(self.storage) / FOLDER
         self._objects = open_objects(f"{self.storage}/{FOLDER}")
         self._translated = partial(
-            translate_error, StorageError, f"cannot use the queue in {storage}", of=OSError
+            translate_error,
+            StorageError,
+            f"cannot use the queue in {storage}",
+            of=OSError,
         )
 
     def add(self, entry: Entry, *, is_named: bool = True) -> str:
@@ -218,7 +226,9 @@ class Queue:
                 ended = self.read_end(name) if _ENDED in files else None
                 status = ended.status if ended else self._find_status(name)
                 statuses.append(EntryStatus(entry, status, ended))
-        return sorted(statuses, key=lambda status: (status.entry.added, status.entry.name))
+        return sorted(
+            statuses, key=lambda status: (status.entry.added, status.entry.name)
+        )
 
     def _find_status(self, name: str) -> str:
         with self._translated():
@@ -263,11 +273,15 @@ class Queue:
         with self._translated():
             return not self._objects.create(f"{name}/{_BEGUN}", data)
 
-    def end(self, name: str, status: str, *, code: int | None = None, why: str = "") -> Ended:
+    def end(
+        self, name: str, status: str, *, code: int | None = None, why: str = ""
+    ) -> Ended:
         """Record how an entry has ended, unless that is recorded already."""
         ended = Ended(status=status, code=code, why=why, time=time.time())
         with self._translated():
-            self._objects.create(f"{name}/{_ENDED}", ended.model_dump_json(indent=2).encode())
+            self._objects.create(
+                f"{name}/{_ENDED}", ended.model_dump_json(indent=2).encode()
+            )
         return ended
 
     def remove(self, name: str, *, warn: Callable[[str], object]) -> None:
@@ -277,13 +291,18 @@ class Queue:
         """
         if self.read_entry(name) is None:
             names = ", ".join(sorted(self.list_files())) or "there are none"
-            raise UsageError(f"no entry {name!r} in the queue of {self.storage}; entries: {names}")
+            raise UsageError(
+                f"no entry {name!r} in the queue of {self.storage}; entries: {names}"
+            )
         with self._translated():
             lease = acquire_lease(self._open_objects(name), lambda: 0, warn=warn)
             if self.find_folder(name).is_driven:
                 lease.release()
-                raise UsageError(f"the search of {name} runs: let it end or stop it first")
-            self._objects.remove(f"{name}/{_ENTRY}")  # first: from now on it is no entry
+                raise UsageError(
+                    f"the search of {name} runs: let it end or stop it first"
+                )
+            # First: from now on it is no entry
+            self._objects.remove(f"{name}/{_ENTRY}")
             self._objects.remove(name)
 
     def _open_objects(self, name: str) -> Objects:

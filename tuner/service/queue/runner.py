@@ -42,7 +42,13 @@ from tuner.service.queue.searches import (
     read_failure,
     start_command,
 )
-from tuner.service.queue.shares import Demand, Room, choose_next, compute_limits, list_gpus
+from tuner.service.queue.shares import (
+    Demand,
+    Room,
+    choose_next,
+    compute_limits,
+    list_gpus,
+)
 from tuner.trial.gpus import build_sharing_variables, measure_free_shares
 from tuner.wording import format_amount
 
@@ -85,7 +91,9 @@ class Runner:
         capacity: Callable[[bool], Room],
         notify: Callable[[str], object],
         gpus: Callable[[], tuple[str, ...]] = list_gpus,
-        unused: Callable[[Path, tuple[str, ...]], tuple[float, ...]] = measure_free_shares,
+        unused: Callable[
+            [Path, tuple[str, ...]], tuple[float, ...]
+        ] = measure_free_shares,
     ) -> None:
         self._gpu_names = gpus
         self._unused_gpus = unused
@@ -138,7 +146,9 @@ class Runner:
         with translate_error(StorageError, "cannot use the queue", of=OSError):
             while (lease := watch.take_if_free()) is None:
                 if not has_notified:
-                    self._notify("another runner is at work here; this one takes over when it ends")
+                    self._notify(
+                        "another runner is at work here; this one takes over when it ends"
+                    )
                     has_notified = True
                 time.sleep(every_s)
         return lease
@@ -155,7 +165,9 @@ class Runner:
             if _is_lost(search.lease):
                 del self._searches[name]
         if self._lease is not None and _is_lost(self._lease):
-            raise ExperimentError("another runner has taken over, for this one had stood still")
+            raise ExperimentError(
+                "another runner has taken over, for this one had stood still"
+            )
 
     def run_turn(self) -> bool:
         """Look at all entries once, and act; whether any is left."""
@@ -175,9 +187,12 @@ class Runner:
         for name in free:
             if entries[name].begun and is_at_work(self._queue.find_folder(name)):
                 self._adopt_search(name)
-        demands = {name: self._find_demand(name) for name in free if name not in self._searches}
+        demands = {
+            name: self._find_demand(name) for name in free if name not in self._searches
+        }
         self._share_capacity([demand for demand in demands.values() if demand])
-        return any(demands.get(name, True) for name in entries)  # a damaged entry is no work
+        # A damaged entry is no work
+        return any(demands.get(name, True) for name in entries)
 
     def _is_free(self, name: str) -> bool:
         with suppress(OSError):  # the next turn tries again
@@ -197,13 +212,21 @@ class Runner:
         """Limit the trials of each running search, and start the next search if there is room."""
         weights = self._terms.weights
         demands = [search.estimate_demand() for search in self._searches.values()]
-        capacity = self._capacity(any(demand.each.gpus for demand in [*waits, *demands]))
+        capacity = self._capacity(
+            any(demand.each.gpus for demand in [*waits, *demands])
+        )
         first = choose_next(
-            waits, demands, at_once=self._terms.at_once, capacity=capacity, weights=weights
+            waits,
+            demands,
+            at_once=self._terms.at_once,
+            capacity=capacity,
+            weights=weights,
         )
         demanding = [*demands, *([first] if first else [])]
         unused = self._find_unused(capacity)
-        by_name = compute_limits(demanding, capacity=capacity, unused=unused, weights=weights)
+        by_name = compute_limits(
+            demanding, capacity=capacity, unused=unused, weights=weights
+        )
         for name, search in self._searches.items():
             search.request_limit(by_name[name])
         # Without others it starts in any case: a search that is too large reports that itself
@@ -230,10 +253,13 @@ class Runner:
         """Take over an entry whose search runs although its runner has gone."""
         folder = self._queue.find_folder(name)
         folder.refresh()  # its driver may be on another machine
-        limit = folder.read_document()["spec"].get("max_concurrent") or 1  # runners always set it
+        # Runners always set it
+        limit = folder.read_document()["spec"].get("max_concurrent") or 1
         if claimed := self._claim_entry(name):
             lease, entry = claimed
-            search = Search(self._queue, entry, build_entry_spec(entry), lease, None, limit=limit)
+            search = Search(
+                self._queue, entry, build_entry_spec(entry), lease, None, limit=limit
+            )
             self._searches[name] = search
             self._notify(f"{name} runs already")
 
@@ -249,7 +275,11 @@ class Runner:
             folder.refresh()
         outcome = find_outcome(folder.path) if exists else None
         if exists and not has_begun:
-            self._end(name, FAILED, why=f"an experiment {name} exists, which is not the queue's")
+            self._end(
+                name,
+                FAILED,
+                why=f"an experiment {name} exists, which is not the queue's",
+            )
         elif outcome in (COMPLETED, FAILED):
             self._close(name, outcome)
         else:
@@ -268,7 +298,9 @@ class Runner:
                 environment |= build_sharing_variables(
                     self._queue.find_gpu_locks(gethostname()), self._gpu_names()
                 )
-            process = start_command(command, entry, self._queue.find_log(name), environment)
+            process = start_command(
+                command, entry, self._queue.find_log(name), environment
+            )
         except (OSError, SpecError) as error:
             self._end(name, FAILED, why=str(error))
             lease.release()
@@ -301,7 +333,8 @@ class Runner:
         search.read()
         code = None if process is None else process.returncode
         if code == UsageError.exit_code and search.is_new and folder.is_taken:
-            code = None  # an earlier runner's driver has just created it, or was killed so early
+            # An earlier runner's driver has just created it, or was killed so early
+            code = None
         progress = search.progress if folder.is_taken else None
         outcome = find_outcome(folder.path)
         tries = self._tries[name]
@@ -324,7 +357,9 @@ class Runner:
         why = "" if status == COMPLETED else read_failure(self._queue.find_log(name))
         self._end(name, status, code=code, why=why)
 
-    def _end(self, name: str, status: str, *, code: int | None = None, why: str = "") -> None:
+    def _end(
+        self, name: str, status: str, *, code: int | None = None, why: str = ""
+    ) -> None:
         reason = self._queue.end(name, status, code=code, why=why).reason
         self.failed += status != COMPLETED
         self._notify(f"{name} {status}{f': {reason}' if reason else ''}")
@@ -333,7 +368,9 @@ class Runner:
         """End the searches, wait for them, and leave all to the next runner."""
         searches = list(self._searches.values())
         if searches:
-            self._notify("its searches end; the next `tuner queue run` goes on with them")
+            self._notify(
+                "its searches end; the next `tuner queue run` goes on with them"
+            )
         out_of_reach: list[str] = []
         deadline = time.monotonic() + _TO_END_S
         left = searches
@@ -342,13 +379,17 @@ class Runner:
                 left = [search for search in left if not search.has_ended]
                 for search in left:
                     search.end()
-                out_of_reach += [search.entry.name for search in left if search.is_out_of_reach]
+                out_of_reach += [
+                    search.entry.name for search in left if search.is_out_of_reach
+                ]
                 left = [search for search in left if not search.is_out_of_reach]
                 self.renew_leases()
             time.sleep(0.1 if left else 0)
         if out_of_reach:
             names = ", ".join(out_of_reach)
-            self._notify(f"not ended, as no runner on this machine has started them: {names}")
+            self._notify(
+                f"not ended, as no runner on this machine has started them: {names}"
+            )
         for search in searches:
             with suppress(OSError):
                 search.lease.release()

@@ -24,7 +24,14 @@ from tuner.experiment.remote.lease import Lease
 from tuner.experiment.results.confirmation import find_linked_folders, should_refit
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
-from tuner.service.queue.entries import COMPLETED, ERROR, FAILED, INTERRUPTED, Entry, Queue
+from tuner.service.queue.entries import (
+    COMPLETED,
+    ERROR,
+    FAILED,
+    INTERRUPTED,
+    Entry,
+    Queue,
+)
 from tuner.service.queue.shares import Amounts, Demand
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.wording import clean_lines
@@ -62,7 +69,9 @@ def estimate_waiting_demand(entry: Entry) -> Demand:
     except TunerError:
         return Demand(entry.name, entry.user, Amounts(1), most=1, added=entry.added)
     most = _find_least(spec.max_concurrent, spec.trials)
-    return Demand(entry.name, entry.user, compute_amounts(spec), most=most, added=entry.added)
+    return Demand(
+        entry.name, entry.user, compute_amounts(spec), most=most, added=entry.added
+    )
 
 
 def _find_least(*counts: int | None) -> int | None:
@@ -123,7 +132,8 @@ class Search:
         return self._find_adopted_driver() is None and not is_at_work(self._folder)
 
     def read(self) -> None:
-        with suppress(JournalError, OSError):  # not yet created; a damaged one ends its driver
+        with suppress(JournalError, OSError):
+            # Not yet created; a damaged one ends its driver
             if self.process is None:
                 self._folder.refresh()
             for event in self._tail.read():
@@ -145,10 +155,15 @@ class Search:
         """How many trials it can use, and may be running now."""
         left = count_remaining(self._history, self._spec)
         live = self._history.counts[events.RUNNING]
-        accepted = self._history.steered.changes.get("max_concurrent")  # by the present driver
+        # By the present driver
+        accepted = self._history.steered.changes.get("max_concurrent")
         may_run = max(accepted or self._first_limit, self._requested)
         holds = max(live, may_run if left is None else min(may_run, left))
-        most = 1 if self._history.steered.paused else _find_least(left, self._spec.max_concurrent)
+        most = (
+            1
+            if self._history.steered.paused
+            else _find_least(left, self._spec.max_concurrent)
+        )
         each = compute_amounts(self._spec)
         return Demand(self.entry.name, self.entry.user, each, most=most, holds=holds)
 
@@ -158,7 +173,9 @@ class Search:
         A lower limit is not requested if the search has no more trials left than that.
         """
         left = count_remaining(self._history, self._spec)
-        if most == self._requested or (left is not None and left <= most < self._requested):
+        if most == self._requested or (
+            left is not None and left <= most < self._requested
+        ):
             return
         with suppress(TunerError):
             send_request(self._folder, build_control("max-concurrent", most), by=_BY)
@@ -205,14 +222,17 @@ def choose_status(
     reported anything. progress: that of the search.
     """
     if code in _DONE or (code == UsageError.exit_code and outcome == COMPLETED):
-        return COMPLETED  # the latter: another driver was faster, and this one was refused
+        # The latter: another driver was faster, and this one was refused
+        return COMPLETED
     if code in _INTERRUPTED:
         return INTERRUPTED
     if code is None and outcome is not None:
         return outcome
     is_killed = code is None or code < 0
     # The driver ends itself as by a kill when its Ray dies
-    has_lost_ray = code == ExperimentError.exit_code and outcome is None and progress is not None
+    has_lost_ray = (
+        code == ExperimentError.exit_code and outcome is None and progress is not None
+    )
     if is_killed or has_lost_ray:
         return AGAIN if progress or tries < _TRIES else FAILED
     return FAILED
@@ -261,7 +281,8 @@ def start_command(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C reaches the runner alone, which ends the search
+            # Ctrl-C reaches the runner alone, which ends the search
+            start_new_session=True,
         )
 
 

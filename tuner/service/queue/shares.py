@@ -46,7 +46,9 @@ class Room(NamedTuple):
                 count = int(each.gpus)
                 gpus[-count:] = [free - 1 for free in gpus[-count:]]
             else:
-                fitting = (n for n, free in enumerate(gpus) if free + _SLACK >= each.gpus)
+                fitting = (
+                    n for n, free in enumerate(gpus) if free + _SLACK >= each.gpus
+                )
                 gpus[next(fitting, -1)] -= each.gpus
             gpus.sort()
         return Room(self.cpus - times * each.cpus, tuple(gpus))
@@ -112,14 +114,21 @@ def divide_trials(
         add_trial(
             min(
                 unsatisfied,
-                key=lambda d: (taken[d.user], due[d.name] * capacity.compute_share(d.each)),
+                key=lambda d: (
+                    taken[d.user],
+                    due[d.name] * capacity.compute_share(d.each),
+                ),
             )
         )
     return due
 
 
 def compute_limits(
-    demands: Sequence[Demand], *, capacity: Room, unused: Room, weights: Mapping[str, float]
+    demands: Sequence[Demand],
+    *,
+    capacity: Room,
+    unused: Room,
+    weights: Mapping[str, float],
 ) -> dict[str, int]:
     """How many trials at a time each search may run from now on; 0: it cannot start yet.
 
@@ -159,7 +168,8 @@ def choose_next(
         return None
     searches = Counter(demand.user for demand in running)
     first = min(
-        waiting, key=lambda w: (searches[w.user] / weights.get(w.user, 1.0), w.added, w.name)
+        waiting,
+        key=lambda w: (searches[w.user] / weights.get(w.user, 1.0), w.added, w.name),
     )
     left = capacity
     for demand in sorted(running, key=lambda demand: -demand.each.gpus):

@@ -22,7 +22,8 @@ from tuner.spec.plain_values import resolve_value
 from tuner.spec.settings import FaultsError, bad_value
 from tuner.spec.space.spaces import compute_config_key
 
-MAX_DRAWS = 10_000  # at random that may be forbidden before a search has nothing left to try
+# At random that may be forbidden before a search has nothing left to try
+MAX_DRAWS = 10_000
 
 _MAX_LENGTH = 1000  # characters
 _MAX_DEPTH = 100  # levels
@@ -37,7 +38,8 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-    ast.Pow: lambda a, b: float(a) ** float(b),  # a float overflows, an integer grows for ever
+    # A float overflows, an integer grows for ever
+    ast.Pow: lambda a, b: float(a) ** float(b),
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -100,7 +102,9 @@ class Condition:
                 return lambda config: all(part(config) for part in parts)
             case ast.BoolOp(values=items):
                 parts = build(*items)
-                return lambda config: any(_evaluate_optional(part, config) for part in parts)
+                return lambda config: any(
+                    _evaluate_optional(part, config) for part in parts
+                )
             case ast.UnaryOp(op=op, operand=inner) if type(op) in _OPERATORS:
                 sign = _OPERATORS[type(op)]
                 [part] = build(inner)
@@ -146,7 +150,11 @@ def filter_untried(
 
     Raises FaultsError for an invalid expression, as `check_names` does.
     """
-    return (c for c in configs if compute_config_key(c) not in tried and is_allowed(forbid, c))
+    return (
+        c
+        for c in configs
+        if compute_config_key(c) not in tried and is_allowed(forbid, c)
+    )
 
 
 def format_name(name: str) -> str:
@@ -180,7 +188,8 @@ def _evaluate_optional(evaluate: Evaluate, config: Config) -> Any:
 
 def _check_numbers(a: Any, b: Any) -> tuple[Any, Any]:
     if isinstance(a, str | list) or isinstance(b, str | list):
-        raise TypeError("arithmetic is for numbers")  # 'a' * 10**9 would take all memory
+        # 'a' * 10**9 would take all memory
+        raise TypeError("arithmetic is for numbers")
     return a, b
 
 
@@ -188,7 +197,9 @@ def _extract_path(node: ast.AST) -> str | None:
     """The text of `a.b.c`, or of `value('a/b')`; None for any other node."""
     match node:
         case ast.Call(
-            func=ast.Name(id="value"), args=[ast.Constant(value=str() as name)], keywords=[]
+            func=ast.Name(id="value"),
+            args=[ast.Constant(value=str() as name)],
+            keywords=[],
         ):
             return name
         case ast.Name(id=name):

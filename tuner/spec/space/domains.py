@@ -19,9 +19,11 @@ from tuner.spec.settings import bad_value
 
 _LARGEST = 1e300  # so that what is computed from two or three numbers stays finite
 _MAX_STEPS = 2**53
-_BETWEEN = (3 - math.sqrt(5)) / 2  # a quantile whose value is no integer between integer bounds
+# A quantile whose value is no integer between integer bounds
+_BETWEEN = (3 - math.sqrt(5)) / 2
 
-Value = Any  # a hyperparameter's value: number, text, bool, None, or a list or mapping of them
+# A hyperparameter's value: number, text, bool, None, or a list or mapping of them
+Value = Any
 Space = Mapping[str, Value]  # name -> Domain, constant, or a mapping of them
 
 
@@ -36,11 +38,15 @@ class Prior:
         if not 0 < self.confidence <= _LARGEST:
             raise bad_value("confidence must be above 0", self.confidence)
         if _has_domain(self.value):
-            raise bad_value("prior takes a value without domains", format_literal(self.value))
+            raise bad_value(
+                "prior takes a value without domains", format_literal(self.value)
+            )
 
     def __str__(self) -> str:
         confidence = (
-            f", confidence={_format_number(self.confidence)}" if self.confidence != 1 else ""
+            f", confidence={_format_number(self.confidence)}"
+            if self.confidence != 1
+            else ""
         )
         return f"prior={format_literal(self.value)}{confidence}"
 
@@ -92,7 +98,9 @@ class Numeric(Domain):
             raise bad_value(f"{name}: q must be above 0", self.q)
         largest = max(abs(self.lower), abs(self.upper))
         if self.step is not None and largest / self.step > _MAX_STEPS:
-            raise bad_value(f"{name} has more values than a float can tell apart: {self}")
+            raise bad_value(
+                f"{name} has more values than a float can tell apart: {self}"
+            )
         if self.first > self.last:
             raise bad_value(f"{name} has no values between its bounds: {self}")
         if self.prior is not None and not self.first <= self.prior.value <= self.last:
@@ -133,7 +141,9 @@ class Numeric(Domain):
         if self.integer:  # each value has a cell of width `step` above it
             above = self.last + (self.step or 1)
             return self._cast(
-                self._interpolate(self.first, above, u, partial(_round_whole, to=math.floor))
+                self._interpolate(
+                    self.first, above, u, partial(_round_whole, to=math.floor)
+                )
             )
         return self._cast(self._interpolate(self.first, self.last, u, round))
 
@@ -141,7 +151,10 @@ class Numeric(Domain):
         values = [self.first, self.last]
         if not self.integer:  # between whole bounds lie values that are not
             values.insert(
-                1, min(self.first + self.q, self.last) if self.q else self.compute_value(_BETWEEN)
+                1,
+                min(self.first + self.q, self.last)
+                if self.q
+                else self.compute_value(_BETWEEN),
             )
         return tuple(dict.fromkeys(map(self._cast, values)))
 
@@ -195,7 +208,9 @@ class Normal(Domain):
         return (self.compute_value(0.5),)
 
     def __str__(self) -> str:
-        return _format_call("randn" if self.q is None else "qrandn", self.mean, self.sd, self.q)
+        return _format_call(
+            "randn" if self.q is None else "qrandn", self.mean, self.sd, self.q
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +225,18 @@ class Choice(Domain):
         if not self.values:
             raise bad_value(f"{self.name} needs at least one value, got []")
         if self.prior is not None and self.expected is None:
-            rule = f"{self.name}: prior must be one of {format_literal(list(self.values))}"
+            rule = (
+                f"{self.name}: prior must be one of {format_literal(list(self.values))}"
+            )
             raise bad_value(rule, self.prior.value)
 
     @property
     def expected(self) -> int | None:
         """The number of the value that the prior names; None without one."""
         wanted = None if self.prior is None else format_literal(self.prior.value)
-        return next((n for n, v in enumerate(self.values) if format_literal(v) == wanted), None)
+        return next(
+            (n for n, v in enumerate(self.values) if format_literal(v) == wanted), None
+        )
 
     @property
     def size(self) -> int | None:
@@ -270,13 +289,16 @@ def format_literal(value: Value) -> str:
             return f"[{', '.join(map(format_literal, value))}]"
         case Mapping() if all(isinstance(name, str) for name in value):
             items = (
-                f"{format_literal(name)}: {format_literal(inner)}" for name, inner in value.items()
+                f"{format_literal(name)}: {format_literal(inner)}"
+                for name, inner in value.items()
             )
             return f"{{{', '.join(items)}}}"
     raise bad_value("must be plain: number, text, bool, None, list or mapping", value)
 
 
-def _format_call(name: str, *arguments: float | None, prior: Prior | None = None) -> str:
+def _format_call(
+    name: str, *arguments: float | None, prior: Prior | None = None
+) -> str:
     parts = [_format_number(value) for value in arguments if value is not None]
     return f"{name}({', '.join([*parts, *([str(prior)] if prior else [])])})"
 
@@ -285,7 +307,9 @@ def _check_numbers(name: str, *numbers: float | None) -> None:
     """Raise FaultsError for a number too large for floats, or for calculations with it."""
     for number in numbers:
         if number is not None and not abs(number) <= _LARGEST:
-            raise bad_value(f"{name} takes finite numbers, at most {_LARGEST:g}", number)
+            raise bad_value(
+                f"{name} takes finite numbers, at most {_LARGEST:g}", number
+            )
 
 
 def _format_number(value: float) -> str:

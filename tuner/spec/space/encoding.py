@@ -19,7 +19,15 @@ from tuner.spec.plain_values import is_number
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import is_allowed
 from tuner.spec.space.domains import Choice, Domain, Numeric, Space, Value
-from tuner.spec.space.spaces import ROOT, Position, config_at, has_value, is_same, quantile, walk
+from tuner.spec.space.spaces import (
+    ROOT,
+    Position,
+    config_at,
+    has_value,
+    is_same,
+    quantile,
+    walk,
+)
 
 Array = NDArray[np.float64]
 
@@ -58,11 +66,15 @@ class Encoding:
         self._column: dict[Position, int] = {}
         for position, value in walk(space):
             if isinstance(value, Domain):
-                parent = -1 if position.choice is None else self._column[position.choice]
+                parent = (
+                    -1 if position.choice is None else self._column[position.choice]
+                )
                 branch = position.branches[-1][1] if position.branches else 0
                 self._column[position] = len(self.columns)
                 self.columns.append(
-                    Column(position.path, value, parent, branch, _compute_centres(value))
+                    Column(
+                        position.path, value, parent, branch, _compute_centres(value)
+                    )
                 )
 
     def __len__(self) -> int:
@@ -75,7 +87,9 @@ class Encoding:
         """The point of `config`, with NaN for missing values if `partial`. Raises FaultsError."""
         u_D = np.full(len(self), np.nan)
         faults = self._encode(self.space, config, ROOT, u_D)
-        if faults := [fault for fault in faults if not partial or fault.rule != _MISSING]:
+        if faults := [
+            fault for fault in faults if not partial or fault.rule != _MISSING
+        ]:
             raise FaultsError(*faults)
         return u_D
 
@@ -92,17 +106,22 @@ class Encoding:
         """`partial`, completed from the point. Raises FaultsError for invalid values."""
         partial_D = self.encode(partial, partial=True)
         config = self.decode(np.where(np.isnan(partial_D), u_D, partial_D))
-        return _update_config(config, partial)  # the written values: exp(log(0.01)) is not 0.01
+        # The written values: exp(log(0.01)) is not 0.01
+        return _update_config(config, partial)
 
     def snap(self, u_ND: Array) -> Array:
         """Each coordinate moved to the centre of its value's cell, NaN where it is inactive."""
         snapped_ND = np.clip(np.where(np.isnan(u_ND), _INACTIVE, u_ND), 0.0, 1.0)
         for d, column in enumerate(self.columns):  # parents come before their children
             if column.centres_C is not None:
-                snapped_ND[:, d] = column.centres_C[self.find_cells(d, snapped_ND[:, d])]
+                snapped_ND[:, d] = column.centres_C[
+                    self.find_cells(d, snapped_ND[:, d])
+                ]
             if column.parent >= 0:
                 chosen_N = self.find_cells(column.parent, snapped_ND[:, column.parent])
-                active_N = ~np.isnan(snapped_ND[:, column.parent]) & (chosen_N == column.branch)
+                active_N = ~np.isnan(snapped_ND[:, column.parent]) & (
+                    chosen_N == column.branch
+                )
                 snapped_ND[~active_N, d] = np.nan
         return snapped_ND
 
@@ -114,14 +133,21 @@ class Encoding:
         if isinstance(self.columns[d].domain, Choice):
             count = len(centres_C)
             return np.minimum((u_N * count).astype(np.int64), count - 1)
-        return np.searchsorted((centres_C[1:] + centres_C[:-1]) / 2, u_N).astype(np.int64)
+        return np.searchsorted((centres_C[1:] + centres_C[:-1]) / 2, u_N).astype(
+            np.int64
+        )
 
     def _encode(
         self, space: Space, config: Mapping[str, Value], at: Position, u_D: Array
     ) -> list[Fault]:
         """Write the coordinates of `config` into `u_D`; returns what does not fit the space."""
         faults = [
-            Fault(at.append_name(key).path, "is not in the search space", config[key], tuple(space))
+            Fault(
+                at.append_name(key).path,
+                "is not in the search space",
+                config[key],
+                tuple(space),
+            )
             for key in config
             if key not in space
         ]
@@ -145,7 +171,9 @@ class Encoding:
                 faults.append(Fault(here.path, "must be a mapping", config[key]))
         return faults
 
-    def _encode_choice(self, choice: Choice, value: Value, at: Position, u_D: Array) -> list[Fault]:
+    def _encode_choice(
+        self, choice: Choice, value: Value, at: Position, u_D: Array
+    ) -> list[Fault]:
         """Encode `value` as the option that it fits with the fewest faults."""
         fits: list[tuple[list[Fault], Array]] = []
         for number, option in enumerate(choice.values):
@@ -154,7 +182,9 @@ class Encoding:
             if isinstance(option, Mapping) and isinstance(value, Mapping):
                 constants = [name for name in option if not _is_searched(option[name])]
                 if all(is_same(option[n], value[n]) for n in constants if n in value):
-                    faults = self._encode(option, value, at.append_branch(number), option_D)
+                    faults = self._encode(
+                        option, value, at.append_branch(number), option_D
+                    )
                     fits.append((faults, option_D))
             elif is_same(option, value):
                 fits.append(([], option_D))
@@ -172,7 +202,9 @@ def complete_config(
     encoding = Encoding(space)
     u_D = encoding.encode(values)
     config = encoding.complete(values, u_D)
-    constants = ((name, space[name]) for name in values if not _is_searched(space[name]))
+    constants = (
+        (name, space[name]) for name in values if not _is_searched(space[name])
+    )
     faults = [
         Fault(name, f"is always {constant!r} here", values[name])
         for name, constant in constants
@@ -189,7 +221,9 @@ def _is_searched(value: Value) -> bool:
     return isinstance(value, Domain | Mapping)
 
 
-def _update_config(config: dict[str, Value], values: Mapping[str, Value]) -> dict[str, Value]:
+def _update_config(
+    config: dict[str, Value], values: Mapping[str, Value]
+) -> dict[str, Value]:
     """`config` updated with `values`, as floats where it has floats."""
     for key, value in values.items():
         if isinstance(value, Mapping):
@@ -236,12 +270,16 @@ def check_superset(old: Space, new: Space, at: Position = ROOT) -> Iterator[Faul
             yield from check_superset(value, wider, at.append_name(name))
         elif name not in new or not _is_superset(wider, value):
             got = f", got {wider}" if name in new else ""
-            yield Fault(path, f"must contain the earlier {value} and be of its kind{got}")
+            yield Fault(
+                path, f"must contain the earlier {value} and be of its kind{got}"
+            )
 
 
 def _is_superset(new: Value, old: Value) -> bool:
     if isinstance(new, Choice) and isinstance(old, Choice):
-        return all(any(_is_option_superset(n, o) for n in new.values) for o in old.values)
+        return all(
+            any(_is_option_superset(n, o) for n in new.values) for o in old.values
+        )
     if isinstance(new, Numeric) and isinstance(old, Numeric):
         same_kind = (new.log, new.integer, new.step) == (old.log, old.integer, old.step)
         return same_kind and new.first <= old.first and old.last <= new.last

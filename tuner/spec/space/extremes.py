@@ -35,9 +35,13 @@ def list_extreme_configs(space: Space, forbid: Sequence[str] = ()) -> list[Confi
     """
     extremes = {name: _list_extremes(value) for name, value in space.items()}
     first = {name: values[0] for name, values in extremes.items()}
-    chosen: list[Config] = [{name: value} for name, values in extremes.items() for value in values]
+    chosen: list[Config] = [
+        {name: value} for name, values in extremes.items() for value in values
+    ]
     configs = [config for config, _ in _complete_configs(space, first, chosen, forbid)]
-    return list({compute_config_key(config): config for config in configs or [first]}.values())
+    return list(
+        {compute_config_key(config): config for config in configs or [first]}.values()
+    )
 
 
 def list_paired_configs(
@@ -73,5 +77,13 @@ def _complete_configs(
 
 def _list_extremes(value: Value) -> list[Value]:
     if isinstance(value, Domain):
-        return [inner for extreme in value.list_extremes() for inner in _list_extremes(extreme)]
-    return list(list_extreme_configs(value)) if isinstance(value, Mapping) and value else [value]
+        return [
+            inner
+            for extreme in value.list_extremes()
+            for inner in _list_extremes(extreme)
+        ]
+    return (
+        list(list_extreme_configs(value))
+        if isinstance(value, Mapping) and value
+        else [value]
+    )

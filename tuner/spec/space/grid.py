@@ -35,7 +35,11 @@ def list_grid_values(domain: Domain, points: int) -> Sequence[Value]:
     """
     if isinstance(domain, Choice):
         return domain.values
-    if isinstance(domain, Numeric) and domain.size is not None and domain.size <= points:
+    if (
+        isinstance(domain, Numeric)
+        and domain.size is not None
+        and domain.size <= points
+    ):
         return _Steps(domain, domain.size)
     if points == 1:
         return (_round_value(domain, domain.compute_value(0.5)),)
@@ -60,7 +64,9 @@ class _Steps(Sequence[Value]):
         return _round_value(self._domain, self._domain.first + index * step)
 
 
-def _replace_nearest(domain: Domain, values: Sequence[Any], through: Value) -> Sequence[Value]:
+def _replace_nearest(
+    domain: Domain, values: Sequence[Any], through: Value
+) -> Sequence[Value]:
     """The values of a domain without options, with `through` in place of the nearest."""
     if not is_number(through) or through in values:
         return values
@@ -87,11 +93,21 @@ class Grid:
     """The grid over a space below `path`. Branches add cells; the last name varies fastest."""
 
     def __init__(
-        self, space: Space, points: Points, path: str = "", *, through: Config | None = None
+        self,
+        space: Space,
+        points: Points,
+        path: str = "",
+        *,
+        through: Config | None = None,
     ) -> None:
         self._through = through
         self._axes = {
-            key: _Axis(value, points, f"{path}.{key}" if path else key, (through or {}).get(key))
+            key: _Axis(
+                value,
+                points,
+                f"{path}.{key}" if path else key,
+                (through or {}).get(key),
+            )
             for key, value in space.items()
         }
         self.size: int = math.prod(axis.cells for axis in self._axes.values())
@@ -138,16 +154,24 @@ def _match_branch(branch: Space, value: Value) -> Config | None:
     """`value` if its names and constants are those of `branch`, or None."""
     if not isinstance(value, Mapping) or value.keys() != branch.keys():
         return None
-    constants = (name for name, inner in branch.items() if not isinstance(inner, Domain | Mapping))
+    constants = (
+        name
+        for name, inner in branch.items()
+        if not isinstance(inner, Domain | Mapping)
+    )
     return value if all(branch[name] == value[name] for name in constants) else None
 
 
 class _Axis:
     """The options of one value of a space: an option is one cell, a branch as many as it has."""
 
-    def __init__(self, value: Value, points: Points, path: str, through: Value = None) -> None:
+    def __init__(
+        self, value: Value, points: Points, path: str, through: Value = None
+    ) -> None:
         self._options = (
-            list_grid_values(value, points(path)) if isinstance(value, Domain) else (value,)
+            list_grid_values(value, points(path))
+            if isinstance(value, Domain)
+            else (value,)
         )
         if isinstance(value, Domain) and not isinstance(value, Choice):
             self._options = _replace_nearest(value, self._options, through)
@@ -172,7 +196,10 @@ class _Axis:
             begin = self._ends[number] - 1
             if branch is None and option == value and type(option) is type(value):
                 return begin
-            if branch is not None and (inner := _match_branch(option, value)) is not None:
+            if (
+                branch is not None
+                and (inner := _match_branch(option, value)) is not None
+            ):
                 return begin + 1 - branch.size + branch.find_nearest(inner)
         return 0
 

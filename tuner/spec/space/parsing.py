@@ -33,7 +33,9 @@ class Call(NamedTuple):
     numbers: bool = True  # whether it takes numbers alone
 
 
-def _qrandint(lower: float, upper: float, q: float = 1, *, log: bool = False) -> Numeric:
+def _qrandint(
+    lower: float, upper: float, q: float = 1, *, log: bool = False
+) -> Numeric:
     # As in Ray, q = 1 leaves the upper bound exclusive
     return Numeric(lower, upper, log=log, integer=True, q=None if q == 1 else q)
 
@@ -43,7 +45,9 @@ _STEPS = (*_BOUNDS, "q")
 _QUANTIZED = "the same, of the multiples of `q`"
 
 CALLS = {
-    "uniform": Call(_BOUNDS, 2, "numbers from `lower` to `upper`, all equally likely", Numeric),
+    "uniform": Call(
+        _BOUNDS, 2, "numbers from `lower` to `upper`, all equally likely", Numeric
+    ),
     "quniform": Call(_STEPS, 3, _QUANTIZED, Numeric),
     "loguniform": Call(
         _BOUNDS,
@@ -53,11 +57,17 @@ CALLS = {
     ),
     "qloguniform": Call(_STEPS, 3, _QUANTIZED, partial(Numeric, log=True)),
     "randn": Call(
-        ("mean", "sd"), 0, "normally distributed numbers; mean 0 and sd 1 unless given", Normal
+        ("mean", "sd"),
+        0,
+        "normally distributed numbers; mean 0 and sd 1 unless given",
+        Normal,
     ),
     "qrandn": Call(("mean", "sd", "q"), 3, _QUANTIZED, Normal),
     "randint": Call(
-        _BOUNDS, 2, "whole numbers from `lower` on, below `upper`", partial(Numeric, integer=True)
+        _BOUNDS,
+        2,
+        "whole numbers from `lower` on, below `upper`",
+        partial(Numeric, integer=True),
     ),
     "qrandint": Call(
         _STEPS,
@@ -110,7 +120,12 @@ _NO_FUNCTION = (
 PRIOR = ("prior", "confidence")
 WITHOUT_PRIOR = ("randn", "qrandn", "constant")
 
-EXAMPLES = ("uniform(0, 1)", "loguniform(1e-4, 1e-1)", "randint(1, 9)", "choice([16, 32])")
+EXAMPLES = (
+    "uniform(0, 1)",
+    "loguniform(1e-4, 1e-1)",
+    "randint(1, 9)",
+    "choice([16, 32])",
+)
 
 _MAX_NAMES = 1000
 MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
@@ -125,12 +140,20 @@ def parse_space(raw: Any) -> dict[str, Value]:
     space: dict[str, Value] = {}
     faults: list[Fault] = []
     if not raw:
-        faults.append(Fault("", "is empty: name at least one hyperparameter and its domain"))
+        faults.append(
+            Fault("", "is empty: name at least one hyperparameter and its domain")
+        )
     for raw_key, value in raw.items():
         key = convert_scalar(raw_key)
-        if not isinstance(key, str) or not key or any(c in "./ " or c.isspace() for c in key):
+        if (
+            not isinstance(key, str)
+            or not key
+            or any(c in "./ " or c.isspace() for c in key)
+        ):
             nested = "; nest them: model_args: {width: ...}" if "." in str(key) else ""
-            faults.append(Fault("", f"names must be text without '.', '/' or spaces{nested}", key))
+            faults.append(
+                Fault("", f"names must be text without '.', '/' or spaces{nested}", key)
+            )
             continue
         try:
             space[key] = _parse_value(value)
@@ -146,7 +169,9 @@ def parse_space(raw: Any) -> dict[str, Value]:
 def parse_domain(text: str) -> Domain:
     """The domain that `text` spells, as `tune.choice([16, 32])`. Raises FaultsError."""
     if len(text) > MAX_LENGTH:
-        rule = f"is a domain of {len(text):,} characters, must be at most {MAX_LENGTH:,}"
+        rule = (
+            f"is a domain of {len(text):,} characters, must be at most {MAX_LENGTH:,}"
+        )
         raise bad_value(rule, text)
     try:
         parsed = _evaluate(ast.parse(text.strip(), mode="eval").body, text)
@@ -220,7 +245,9 @@ def _parse_options(raw: Sequence[Value]) -> tuple[Value, ...]:
     )
     for option in options:
         if isinstance(option, Domain):
-            raise bad_value("an option is a value, or a mapping of names to domains", str(option))
+            raise bad_value(
+                "an option is a value, or a mapping of names to domains", str(option)
+            )
     return options
 
 
@@ -229,16 +256,24 @@ def _evaluate(node: ast.expr, text: str) -> Value:
     match node:
         case ast.Constant(value=str() | int() | float() | bool() | None as value):
             return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+        case ast.UnaryOp(
+            op=ast.USub(), operand=ast.Constant(value=int() | float() as value)
+        ):
             return -value
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return [_evaluate(item, text) for item in items]
-        case ast.Dict(keys=keys, values=values) if all(isinstance(k, ast.Constant) for k in keys):
+        case ast.Dict(keys=keys, values=values) if all(
+            isinstance(k, ast.Constant) for k in keys
+        ):
             names = (_evaluate(key, text) for key in keys if key is not None)
             return dict(zip(names, [_evaluate(v, text) for v in values], strict=True))
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="tune"), attr=name)):
+        case ast.Call(
+            func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="tune"), attr=name)
+        ):
             return _evaluate_call(name, node, text)
-    rule = f"{ast.unparse(node)!r} is not a literal (number, quoted text, list, mapping)"
+    rule = (
+        f"{ast.unparse(node)!r} is not a literal (number, quoted text, list, mapping)"
+    )
     raise bad_value(rule, text)
 
 
@@ -253,7 +288,9 @@ def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
     for keyword in node.keywords:
         if keyword.arg not in allowed or keyword.arg in arguments:
             raise FaultsError(
-                build_unknown_fault("", f"argument of {name}", str(keyword.arg), allowed)
+                build_unknown_fault(
+                    "", f"argument of {name}", str(keyword.arg), allowed
+                )
             )
         arguments[keyword.arg] = keyword.value
     if len(node.args) > len(names) or any(n not in arguments for n in names[:required]):

@@ -15,7 +15,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # scipy.special is imported where it is first used: most spaces have no prior
+
+# scipy.special is imported where it is first used: most spaces have no prior
+import scipy
 
 from tuner.spec.space.domains import Choice, Numeric
 from tuner.spec.space.encoding import Array, Column, Encoding
@@ -26,7 +28,8 @@ _STRENGTH = 10.0  # trials that a prior's logarithm counts in full for
 _EVEN = 0.5  # the share of the even distribution
 _EARLY = 40  # draws after which the priors' share of them is halved
 _FEW = 3  # trials; fewer cannot judge a prior
-_BENEFIT = 1.0  # a prior is half trusted where trials rank so many deviations worse than by chance
+# A prior is half trusted where trials rank so many deviations worse than by chance
+_BENEFIT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,9 @@ class _Option:
     def compute_quantile(self, u: float) -> float:
         if u < self.share or self.count == 1:
             return (self.number + 0.5) / self.count
-        other = min(int((u - self.share) / (1 - self.share) * (self.count - 1)), self.count - 2)
+        other = min(
+            int((u - self.share) / (1 - self.share) * (self.count - 1)), self.count - 2
+        )
         return (other + (other >= self.number) + 0.5) / self.count
 
     def compute_density(self, u_M: Array) -> Array:
@@ -103,17 +108,23 @@ class Priors:
 
     def estimate_trust(self, u_ND: Array, loss_N: Array) -> float:
         """From 0, where trials speak against the priors, to 1, where they do not."""
-        density_N, ends_N = (_compute_ranks(x_N) for x_N in (self.log_density(u_ND), loss_N))
+        density_N, ends_N = (
+            _compute_ranks(x_N) for x_N in (self.log_density(u_ND), loss_N)
+        )
         if len(loss_N) < _FEW or not density_N.any() or not ends_N.any():
             return 1.0
         agreement = -float(np.corrcoef(density_N, ends_N)[0, 1])
-        return float(scipy.special.ndtr(agreement * math.sqrt(len(loss_N) - 1) + _BENEFIT))
+        return float(
+            scipy.special.ndtr(agreement * math.sqrt(len(loss_N) - 1) + _BENEFIT)
+        )
 
     def compute_bonus(self, u_MD: Array, *, trials: int, trust: float) -> Array:
         """What is added to the logarithm of each point's merit once so many trials have ended."""
         return trust * _STRENGTH / max(trials, 1) * self.log_density(u_MD)
 
-    def sample(self, u_D: Array, number: int, lot: float, *, trust: float = 1.0) -> Array:
+    def sample(
+        self, u_D: Array, number: int, lot: float, *, trust: float = 1.0
+    ) -> Array:
         """`drawn(u_D)` if `lot`, from 0 to 1, is low; ever less often with the draw's number."""
         share = trust * (1 - _EVEN) * _EARLY / (_EARLY + number)
         return self.transform(u_D) if lot < share else u_D

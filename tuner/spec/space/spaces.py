@@ -30,7 +30,11 @@ class Position(NamedTuple):
     @property
     def choice(self) -> Position | None:
         """The position of the choice that the innermost branch belongs to, or None."""
-        return Position(self.branches[-1][0], self.branches[:-1]) if self.branches else None
+        return (
+            Position(self.branches[-1][0], self.branches[:-1])
+            if self.branches
+            else None
+        )
 
 
 ROOT = Position()
@@ -72,7 +76,9 @@ def config_at(space: Space, quantile: Callable[[Position], float]) -> dict[str, 
         u = quantile(position)
         value = domain.compute_value(u)
         if isinstance(domain, Choice) and isinstance(value, Mapping):
-            return transform(value, find_value, position.append_branch(domain.compute_index(u)))
+            return transform(
+                value, find_value, position.append_branch(domain.compute_index(u))
+            )
         return value
 
     return transform(space, find_value)
@@ -85,7 +91,11 @@ def format_space(space: Space) -> dict[str, Value]:
 
 def list_domains(space: Space) -> Iterator[tuple[str, Domain]]:
     """Every (dotted path, domain) of `space`, those inside branches too, in declared order."""
-    return ((position.path, value) for position, value in walk(space) if isinstance(value, Domain))
+    return (
+        (position.path, value)
+        for position, value in walk(space)
+        if isinstance(value, Domain)
+    )
 
 
 def list_names(space: Space) -> list[str]:
@@ -101,7 +111,9 @@ def compute_config_key(config: Mapping[str, Value]) -> str:
     return _KEY(config)
 
 
-def merge_config(constants: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+def merge_config(
+    constants: Mapping[str, Any], config: Mapping[str, Any]
+) -> dict[str, Any]:
     """The values that one trial trains with: `config` over `constants`, within mappings, too.
 
     >>> merge_config({"lr": 1, "model_args": {"depth": 3}}, {"model_args": {"width": 8}})
@@ -148,7 +160,8 @@ def has_value(domain: Domain, value: Value) -> bool:
 
 def quantile(domain: Domain, value: Value) -> float | None:
     """A u with `domain.at(u) == value`, in the middle of the value's cell; None: not in it."""
-    if not is_number(value) or not abs(value) <= LARGEST:  # NaN, or what no float can hold
+    if not is_number(value) or not abs(value) <= LARGEST:
+        # NaN, or what no float can hold
         return None
     if isinstance(domain, Normal):  # `at` cuts the tails off at these quantiles
         return min(max(NormalDist(domain.mean, domain.sd).cdf(value), 1e-4), 1 - 1e-4)

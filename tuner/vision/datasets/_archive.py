@@ -27,12 +27,16 @@ def download_chunks(url: str, name: str) -> Iterator[bytes]:
     from urllib.request import urlopen
 
     with (
-        translate_error(ConnectionError, _describe_failure, of=(HTTPException, URLError)),
+        translate_error(
+            ConnectionError, _describe_failure, of=(HTTPException, URLError)
+        ),
         urlopen(url, timeout=TIMEOUT_S) as response,
         build_progress_bar() as bar,
     ):
         length = response.headers.get("Content-Length")
-        task = bar.add_task(f"Downloading {name}", total=int(length) if length else None)
+        task = bar.add_task(
+            f"Downloading {name}", total=int(length) if length else None
+        )
         while chunk := response.read(CHUNK_BYTES):
             yield chunk
             bar.advance(task, len(chunk))
@@ -61,7 +65,9 @@ class Archive:
     def is_missing(self, folder: Path) -> bool:
         """Whether the data set cannot be read from `folder` as it is."""
         instead = (self.extracted, self.decoded)
-        return not self.is_present(folder) and not any((folder / name).is_dir() for name in instead)
+        return not self.is_present(folder) and not any(
+            (folder / name).is_dir() for name in instead
+        )
 
     def ensure_verified(self, folder: Path) -> Path:
         """The path of the file in `folder`, downloaded if it is missing. Raises DataError."""
@@ -81,7 +87,9 @@ class Archive:
     def fetch(self, folder: Path) -> None:
         """Download the file to `folder` unless the data set is there; raises DataError."""
         try:
-            self.write(folder, lambda: download_chunks(self.url, self.name), origin=self.url)
+            self.write(
+                folder, lambda: download_chunks(self.url, self.name), origin=self.url
+            )
         except OSError as error:
             raise DataError(
                 f"{self.title} is not in {folder} and cannot be downloaded from {self.url} "
@@ -89,7 +97,11 @@ class Archive:
             ) from error
 
     def write(
-        self, folder: Path, chunks: Callable[[], Iterable[bytes | memoryview]], *, origin: str
+        self,
+        folder: Path,
+        chunks: Callable[[], Iterable[bytes | memoryview]],
+        *,
+        origin: str,
     ) -> None:
         """Write `chunks()`, which come from `origin`, to `folder`, unless the data set is there.
 
@@ -102,20 +114,26 @@ class Archive:
         with FileLock(folder / f".{self.name}.lock"):
             if self.is_missing(folder):
                 path = folder / self.name
-                replace_file(path, lambda new: self._write(new, chunks(), origin), lasting=True)
+                replace_file(
+                    path, lambda new: self._write(new, chunks(), origin), lasting=True
+                )
 
     def map_contents(self, folder: Path) -> list[NDArray[np.uint8]]:
         """The bytes of the file in `folder`, mapped. Raises OSError."""
         return [map_file(folder / self.name)]
 
-    def _write(self, path: Path, chunks: Iterable[bytes | memoryview], origin: str) -> None:
+    def _write(
+        self, path: Path, chunks: Iterable[bytes | memoryview], origin: str
+    ) -> None:
         digest = _create_md5()
         with path.open("wb") as out:
             for chunk in chunks:
                 out.write(chunk)
                 digest.update(chunk)
         if (md5 := digest.hexdigest()) != self.md5:
-            raise DataError(f"{origin} has MD5 {md5}, published is {self.md5}: nothing was kept")
+            raise DataError(
+                f"{origin} has MD5 {md5}, published is {self.md5}: nothing was kept"
+            )
 
 
 def map_file(path: Path) -> NDArray[np.uint8]:

@@ -85,7 +85,9 @@ class DatasetInfo:
 
 def resolve_data_folder(data_dir: str | None) -> Path:
     """The folder of all data sets: `data_dir`, else $TUNER_DATA, else ~/.cache/tuner."""
-    return Path(data_dir or os.environ.get("TUNER_DATA") or "~/.cache/tuner").expanduser()
+    return Path(
+        data_dir or os.environ.get("TUNER_DATA") or "~/.cache/tuner"
+    ).expanduser()
 
 
 def split_train_validation_test(
@@ -120,7 +122,11 @@ def sample_stratified(
         rng.permutation(np.flatnonzero(labels_N == label))[:quota]
         for label, quota in zip(classes, quotas_K, strict=True)
     ]
-    return np.sort(np.concatenate(chosen)).astype(np.int64) if chosen else np.empty(0, np.int64)
+    return (
+        np.sort(np.concatenate(chosen)).astype(np.int64)
+        if chosen
+        else np.empty(0, np.int64)
+    )
 
 
 def assign_folds(
@@ -136,7 +142,11 @@ def assign_folds(
 
 
 def sample_groups(
-    labels_N: NDArray[Any], groups_N: NDArray[Any], count: int, *, rng: np.random.Generator
+    labels_N: NDArray[Any],
+    groups_N: NDArray[Any],
+    count: int,
+    *,
+    rng: np.random.Generator,
 ) -> NDArray[np.int64]:
     """About `count` positions, as `sample_stratified` chooses them; a group is chosen as one.
 
@@ -146,12 +156,18 @@ def sample_groups(
 
     _, first_G, group_N = np.unique(groups_N, return_index=True, return_inverse=True)
     share = round(count * len(first_G) / max(len(labels_N), 1))
-    chosen_G = sample_stratified(labels_N[first_G], min(max(share, 1), len(first_G)), rng=rng)
+    chosen_G = sample_stratified(
+        labels_N[first_G], min(max(share, 1), len(first_G)), rng=rng
+    )
     return np.flatnonzero(np.isin(group_N, chosen_G))
 
 
 def assign_group_folds(
-    labels_N: NDArray[Any], groups_N: NDArray[Any], count: int, *, seed: int | Sequence[int]
+    labels_N: NDArray[Any],
+    groups_N: NDArray[Any],
+    count: int,
+    *,
+    seed: int | Sequence[int],
 ) -> NDArray[np.int64]:
     """The fold of each position, as `assign_folds` has it; a group is in one fold."""
     import numpy as np
@@ -167,7 +183,9 @@ _LEFT_OUT = ("load", "archive", "files", "skipped", "relabelled")
 
 
 def encode_info(info: DatasetInfo) -> dict[str, Any]:
-    values = {f.name: getattr(info, f.name) for f in fields(info) if f.name not in _LEFT_OUT}
+    values = {
+        f.name: getattr(info, f.name) for f in fields(info) if f.name not in _LEFT_OUT
+    }
     return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
@@ -175,7 +193,9 @@ def read_info(state: Mapping[str, Any]) -> DatasetInfo | None:
     """The description in a checkpoint, or None. Raises CheckpointError if it is damaged."""
 
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
-        raise DataError("a checkpoint describes its training images, and does not hold them")
+        raise DataError(
+            "a checkpoint describes its training images, and does not hold them"
+        )
 
     data = state.get(DATA)
     if data is None:
@@ -183,7 +203,8 @@ def read_info(state: Mapping[str, Any]) -> DatasetInfo | None:
     what = "a checkpoint's description of its data is damaged"
     with translate_error(CheckpointError, what, of=(AttributeError, TypeError)):
         values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in data.items()
         }
         return DatasetInfo(load, files=True, **values)
 

@@ -73,7 +73,9 @@ def load(folder: Path, *, split_seed: int, source: Source = OFFICIAL) -> ImageAr
         labels_N = np.load(decoded / "labels.npy", allow_pickle=False).astype(np.int64)
     official_train = len(TRAIN_FILES) * source.images_a_file
     validation_N = sample_stratified(
-        labels_N[:official_train], source.validation, rng=np.random.default_rng(split_seed)
+        labels_N[:official_train],
+        source.validation,
+        rng=np.random.default_rng(split_seed),
     )
     splits = {
         "train": np.setdiff1d(np.arange(official_train), validation_N),
@@ -88,7 +90,8 @@ def _ensure_decoded(folder: Path, source: Source) -> Path:
     decoded = folder / DECODED
     if decoded.is_dir():
         return decoded
-    if folder.exists() and not os.access(folder, os.W_OK):  # a separate folder in the cache
+    if folder.exists() and not os.access(folder, os.W_OK):
+        # A separate folder in the cache
         key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
         decoded = resolve_data_folder(None) / f"cifar10-{key}" / DECODED
     ensure_folder(decoded, lambda partial: _decode(folder, partial, source))
@@ -114,7 +117,9 @@ def _decode(folder: Path, partial: Path, source: Source) -> None:
             )
         records = np.frombuffer(data, np.uint8).reshape(count, RECORD_BYTES)
         if records[:, 0].max() > 9:
-            raise DataError(f"{name} has a label above 9: it is not CIFAR-10's binary version")
+            raise DataError(
+                f"{name} has a label above 9: it is not CIFAR-10's binary version"
+            )
         rows = slice(number * count, (number + 1) * count)
         labels_N[rows] = records[:, 0]
         images_NHWC[rows] = records[:, 1:].reshape(-1, *SHAPE_CHW).transpose(0, 2, 3, 1)

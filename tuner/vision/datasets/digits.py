@@ -6,7 +6,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, split_train_validation_test
+from tuner.vision.datasets._dataset import (
+    DatasetInfo,
+    ImageArrays,
+    split_train_validation_test,
+)
 
 if TYPE_CHECKING:
     import numpy as np

@@ -58,17 +58,25 @@ def fit_calibration(logits_NK: Tensor, labels_N: Tensor) -> Calibration:
 
     logits_NK = logits_NK.double()
     count, classes = logits_NK.shape
-    doubt = min(1.0, classes / max(classes - 1, 1) / (count + 2))  # spread over all classes
+    # Spread over all classes
+    doubt = min(1.0, classes / max(classes - 1, 1) / (count + 2))
 
     def compute_loss(log_temperature: float) -> float:
         scaled = logits_NK / exp(log_temperature)
         return float(F.cross_entropy(scaled, labels_N, label_smoothing=doubt))
 
     # The loss is convex in 1 / temperature, so it has one minimum
-    temperature = exp(minimize_scalar(compute_loss, bounds=_LOG_RANGE, options={"xatol": 1e-9}).x)
-    before, after = (compute_calibration_error(logits_NK / t, labels_N) for t in (1.0, temperature))
+    temperature = exp(
+        minimize_scalar(compute_loss, bounds=_LOG_RANGE, options={"xatol": 1e-9}).x
+    )
+    before, after = (
+        compute_calibration_error(logits_NK / t, labels_N) for t in (1.0, temperature)
+    )
     return Calibration(
-        temperature=temperature, images=len(labels_N), error_before=before, error_after=after
+        temperature=temperature,
+        images=len(labels_N),
+        error_before=before,
+        error_after=after,
     )
 
 

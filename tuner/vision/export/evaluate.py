@@ -20,7 +20,12 @@ from tuner.trial.context import add_trial_seed
 from tuner.trial.gpus import take
 from tuner.trial.learner import Learner
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.catalog import decode_folder, list_image_names, replace_data_dir, resolve_paths
+from tuner.vision.catalog import (
+    decode_folder,
+    list_image_names,
+    replace_data_dir,
+    resolve_paths,
+)
 from tuner.vision.datasets._dataset import check_same, resolve_data_folder
 from tuner.vision.export.read import Export, ImageInput
 from tuner.vision.settings import build_trial_settings
@@ -60,10 +65,15 @@ def evaluate(
     constants = add_trial_seed(spec.constants, trial.seed)
     take(spec.resources.gpus)
     path = spec.trainable if trainable is None else parse_trainable(trainable)
-    learner = _build_learner(path, trial.config, constants, data_dir, cpus=spec.resources.cpus)
+    learner = _build_learner(
+        path, trial.config, constants, data_dir, cpus=spec.resources.cpus
+    )
     if known is None:
-        state = load_state(checkpoint.path, None)  # `best_checkpoint` has compared its digest
-        with translate_error(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
+        # `best_checkpoint` has compared its digest
+        state = load_state(checkpoint.path, None)
+        with translate_error(
+            CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"
+        ):
             learner.load_state_dict(state)
         origin = trial.trial_id, checkpoint.epoch, checkpoint.sha256
         known = _record(learner.test(), _collect_details(learner), *origin)
@@ -97,18 +107,24 @@ def evaluate_export(
     if data_dir is None:
         _refuse_final(config.refit)
     if config.model is not None and config.input is not None:
-        metrics, details = _measure_classifier(export, config.model, config.input, data_dir)
+        metrics, details = _measure_classifier(
+            export, config.model, config.input, data_dir
+        )
     else:
         from tuner.trial.state import replace_weights
 
         path = config.trainable if trainable is None else parse_trainable(trainable)
         learner = _build_learner(path, config.config, config.training, data_dir)
         weights = export.load_weights()
-        with translate_error(CheckpointError, f"{export.folder / EXPORTED} does not fit {path}"):
+        with translate_error(
+            CheckpointError, f"{export.folder / EXPORTED} does not fit {path}"
+        ):
             learner.load_state_dict(replace_weights(learner.state_dict(), weights))
         metrics = learner.test()
         details = _collect_details(learner)
-    return _record(metrics, details, config.trial_id, config.epoch, config.checkpoint_sha256)
+    return _record(
+        metrics, details, config.trial_id, config.epoch, config.checkpoint_sha256
+    )
 
 
 def _measure_classifier(
@@ -125,12 +141,18 @@ def _measure_classifier(
     ):
         settings = export.parse_settings()
         how = Decoding(plan.image_size, pixels.bits, settings.skip_unreadable)
-        decoded = decode_folder(data_dir, config.classes, channels=plan.in_channels, how=how)
+        decoded = decode_folder(
+            data_dir, config.classes, channels=plan.in_channels, how=how
+        )
         info, arrays = decoded.load_test_images(resolve_data_folder(None))
         if doubt := pixels.check_bits(info.bits):
-            raise DataError(f"{data_dir} cannot be measured: its brightest image: {doubt}")
+            raise DataError(
+                f"{data_dir} cannot be measured: its brightest image: {doubt}"
+            )
         if info.skipped:
-            _log.warning(f"without {summarize_names(info.skipped)}, which cannot be read")
+            _log.warning(
+                f"without {summarize_names(info.skipped)}, which cannot be read"
+            )
         data = config.data
         if data and data.content and info.content == data.content:
             _log.warning(
@@ -140,13 +162,19 @@ def _measure_classifier(
         images = build_image_set(info, arrays, device)
         names = resolve_paths(data_dir, decoded.read_names(resolve_data_folder(None)))
     else:
-        constants = replace_data_dir(config.training, data_dir) if data_dir else config.training
+        constants = (
+            replace_data_dir(config.training, data_dir) if data_dir else config.training
+        )
         settings = build_trial_settings(constants, config.config, split=1)
         images = load_image_set(settings.data, device)
         names = list_image_names(settings.data)
         if images.info.classes != config.classes:
-            has, knows = (", ".join(each[:10]) for each in (images.info.classes, config.classes))
-            raise UsageError(f"{images.info.title} has classes {has}; the model knows {knows}")
+            has, knows = (
+                ", ".join(each[:10]) for each in (images.info.classes, config.classes)
+            )
+            raise UsageError(
+                f"{images.info.title} has classes {has}; the model knows {knows}"
+            )
         if config.data and config.data.content:
             check_same(config.data.content, images.info)
     predictor = export.build_predictor(settings, device, trust_code=True)
@@ -173,7 +201,8 @@ def _build_learner(
     with translate_error(UsageError, f"{path} cannot be built"):
         single = {"device": prepare_device(cpus), "rank": 0, "world_size": 1}
         learner: Learner = trainable(config, dict(constants), **single)
-    if not callable(getattr(learner, "test", None)):  # a function's Learner exists only now
+    if not callable(getattr(learner, "test", None)):
+        # A function's Learner exists only now
         raise cannot
     return learner
 
@@ -184,8 +213,21 @@ def _collect_details(learner: Any) -> dict[str, Any]:
 
 
 def _record(
-    metrics: Mapping[str, float], details: Mapping[str, Any], trial_id: str, epoch: int, sha256: str
+    metrics: Mapping[str, float],
+    details: Mapping[str, Any],
+    trial_id: str,
+    epoch: int,
+    sha256: str,
 ) -> dict[str, Any]:
-    values = {n: value if type(value) is int else float(value) for n, value in metrics.items()}
-    record = {"trial_id": trial_id, "epoch": epoch, "checkpoint_sha256": sha256, **values}
-    return record | {n: value for n, value in details.items() if isinstance(value, DETAILS[n])}
+    values = {
+        n: value if type(value) is int else float(value) for n, value in metrics.items()
+    }
+    record = {
+        "trial_id": trial_id,
+        "epoch": epoch,
+        "checkpoint_sha256": sha256,
+        **values,
+    }
+    return record | {
+        n: value for n, value in details.items() if isinstance(value, DETAILS[n])
+    }

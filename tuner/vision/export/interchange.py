@@ -46,9 +46,13 @@ def check_formats(formats: Collection[str]) -> None:
     """Raise UsageError, with what to install, for a format that lacks its packages."""
     for name in formats:
         kind = name.removesuffix(PIXELS)
-        missing = [package for package in _NEEDED.get(kind, ()) if find_spec(package) is None]
+        missing = [
+            package for package in _NEEDED.get(kind, ()) if find_spec(package) is None
+        ]
         if missing:
-            raise UsageError(f"--format {name} needs {', '.join(missing)}: {suggest_install(kind)}")
+            raise UsageError(
+                f"--format {name} needs {', '.join(missing)}: {suggest_install(kind)}"
+            )
 
 
 class FromPixels(nn.Module):
@@ -70,18 +74,23 @@ class FromPixels(nn.Module):
         self.register_buffer("shift_C11", shift_C.to(dtype)[:, None, None])
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        normalised_NCHW = x_NCHW.to(self.scale_C11.dtype) * self.scale_C11 + self.shift_C11
+        normalised_NCHW = (
+            x_NCHW.to(self.scale_C11.dtype) * self.scale_C11 + self.shift_C11
+        )
         return self._loss.compute_logits(self.model, normalised_NCHW).softmax(1)
 
 
-def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, int]) -> Path:
+def write(
+    model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, int]
+) -> Path:
     """Write `model`, for images of `shape` (channels, height, width); the file in `folder`.
 
     model: `FromPixels` for a format that takes pixels. Raises ExperimentError if its outputs differ
     from the model's by more than `TOLERANCE`.
     """
     path = folder / FILES[name]
-    generator = torch.Generator().manual_seed(0)  # torch's global random state stays as it is
+    # torch's global random state stays as it is
+    generator = torch.Generator().manual_seed(0)
     how: dict[str, Any] = {"generator": generator}
     if isinstance(model, FromPixels):
         sizes = [(count, *shape) for count in _COMPARED]
@@ -90,10 +99,14 @@ def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, i
     else:
         dtype = next(model.parameters()).dtype
         names = ("images", "logits")
-        batches = [torch.randn(count, *shape, dtype=dtype, **how) for count in _COMPARED]
+        batches = [
+            torch.randn(count, *shape, dtype=dtype, **how) for count in _COMPARED
+        ]
 
     def format_message(error: Exception) -> str:
-        return f"{name}: the model cannot be written: {describe_error(error)[:_LONGEST]}"
+        return (
+            f"{name}: the model cannot be written: {describe_error(error)[:_LONGEST]}"
+        )
 
     exporter = logging.getLogger("torch.onnx")
     with ExitStack() as stack:
@@ -104,7 +117,9 @@ def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, i
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)
         run = _WRITERS[name.removesuffix(PIXELS)](model, batches[0], path, *names)
-        differences = [(model(batch) - run(batch)).abs().max().item() for batch in batches]
+        differences = [
+            (model(batch) - run(batch)).abs().max().item() for batch in batches
+        ]
     largest = max(differences)
     if not largest <= TOLERANCE:
         raise ExperimentError(
@@ -147,7 +162,9 @@ def _write_program(
     model: nn.Module, x_NCHW: Tensor, path: Path, _before: str, _after: str
 ) -> Callable[[Tensor], Tensor]:
     batch = {0: torch.export.Dim("batch")}
-    torch.export.save(torch.export.export(model, (x_NCHW,), dynamic_shapes=(batch,)), path)
+    torch.export.save(
+        torch.export.export(model, (x_NCHW,), dynamic_shapes=(batch,)), path
+    )
     loaded: Callable[[Tensor], Tensor] = torch.export.load(path).module()
     return loaded
 

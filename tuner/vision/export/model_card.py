@@ -26,7 +26,9 @@ def render_card(config: ExportConfig, metrics: Mapping[str, Any], *, name: str) 
     """The card as Markdown. `metrics` is what metrics.json holds, `name` the folder's."""
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    environment = Environment(
+        trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+    )
     filters = {
         "cell": _format_cell,
         "code": _format_code,
@@ -36,7 +38,9 @@ def render_card(config: ExportConfig, metrics: Mapping[str, Any], *, name: str) 
     }
     environment.filters |= {**filters, "json": json.dumps}
     search = config.search
-    scheduler = {key: value for key, value in (search["scheduler"] or {}).items() if value}
+    scheduler = {
+        key: value for key, value in (search["scheduler"] or {}).items() if value
+    }
     text = environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         config=config,
         metrics=metrics,
@@ -46,13 +50,19 @@ def render_card(config: ExportConfig, metrics: Mapping[str, Any], *, name: str) 
         library=config.model.library if config.model else None,
         measured=_list_metrics(config, metrics),
         accuracies=[
-            each for each in _list_accuracies(config, metrics) if each.baseline is not None
+            each
+            for each in _list_accuracies(config, metrics)
+            if each.baseline is not None
         ],
         search=search,
-        ended=", ".join(f"{count} {end}" for end, count in search["counts"].items() if count),
+        ended=", ".join(
+            f"{count} {end}" for end, count in search["counts"].items() if count
+        ),
         scheduler=scheduler,
         stopping=", ".join(
-            f"{_escape_text(k)} {_format_cell(v)}" for k, v in scheduler.items() if k != "name"
+            f"{_escape_text(k)} {_format_cell(v)}"
+            for k, v in scheduler.items()
+            if k != "name"
         ),
         made_with={
             "experiment": config.experiment,
@@ -83,18 +93,26 @@ def _list_metrics(
             yield "test", name, value
 
 
-def _list_accuracies(config: ExportConfig, metrics: Mapping[str, Any]) -> Iterator[Accuracy]:
+def _list_accuracies(
+    config: ExportConfig, metrics: Mapping[str, Any]
+) -> Iterator[Accuracy]:
     if config.data:
         images = {"images": config.data.validation, "baseline": config.data.baseline}
         among = count_candidates(config.search["counts"])
-        if validated := build_accuracy("val_accuracy", metrics["metrics"], images, among=among):
+        if validated := build_accuracy(
+            "val_accuracy", metrics["metrics"], images, among=among
+        ):
             yield validated
     if test := build_test_accuracy(metrics["test"]):
         yield test
 
 
 def _format_table(head: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
-    lines = [head, ("---",) * len(head), *(tuple(map(_format_cell, row)) for row in rows)]
+    lines = [
+        head,
+        ("---",) * len(head),
+        *(tuple(map(_format_cell, row)) for row in rows),
+    ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -105,12 +123,19 @@ def _format_cell(value: Any) -> str:
 
 
 def _wrap_prose(text: str) -> str:
-    return fill(" ".join(text.split()), 100, break_long_words=False, break_on_hyphens=False) + "\n"
+    return (
+        fill(
+            " ".join(text.split()), 100, break_long_words=False, break_on_hyphens=False
+        )
+        + "\n"
+    )
 
 
 def _escape_text(text: str) -> str:
     """A foreign text, escaped: it neither breaks a table nor is markup."""
-    return "".join(f"\\{char}" if char in "\\|<>*[]`&" else char for char in clean_text(text))
+    return "".join(
+        f"\\{char}" if char in "\\|<>*[]`&" else char for char in clean_text(text)
+    )
 
 
 def _format_code(text: str) -> str:

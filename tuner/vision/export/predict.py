@@ -79,7 +79,11 @@ def predict(
 
 
 def predict_files(
-    export: Export, files: Sequence[str], *, top: int | None = None, trust_code: bool = False
+    export: Export,
+    files: Sequence[str],
+    *,
+    top: int | None = None,
+    trust_code: bool = False,
 ) -> Iterator[Prediction]:
     """`predict` of an open export, for `find_image_files`."""
     from tuner.vision.evaluation import prepare_device
@@ -88,9 +92,13 @@ def predict_files(
     if len(export.config.classes) != plan.num_classes:
         named = len(export.config.classes)
         made = plan.num_classes
-        raise UsageError(f"{export.folder}: {CONFIG} names {named} classes of its model's {made}")
+        raise UsageError(
+            f"{export.folder}: {CONFIG} names {named} classes of its model's {made}"
+        )
     settings = export.parse_settings()
-    predictor = export.build_predictor(settings, prepare_device(), trust_code=trust_code)
+    predictor = export.build_predictor(
+        settings, prepare_device(), trust_code=trust_code
+    )
     return _predict_batches(export, predictor, files, top)
 
 
@@ -110,7 +118,9 @@ def find_image_files(paths: Iterable[Path | str]) -> list[str]:
         before = len(files)
         for folder, folders, names in os.walk(path, onerror=append_filename):
             folders[:] = sorted(name for name in folders if name[0] != ".")
-            images = (n for n in sorted(names) if n[0] != "." and n.lower().endswith(SUFFIXES))
+            images = (
+                n for n in sorted(names) if n[0] != "." and n.lower().endswith(SUFFIXES)
+            )
             files += (os.path.join(folder, name) for name in images)
         if len(files) == before:
             files.append(path)
@@ -129,7 +139,9 @@ def _predict_batches(
             batch = files[start : start + size]
             rows = [*threads.map(partial(_read_row, export), batch)]
             readable = [row_P for row_P in rows if not isinstance(row_P, str)]
-            tops = iter(_rank_classes(predictor, readable, classes, most or len(classes)))
+            tops = iter(
+                _rank_classes(predictor, readable, classes, most or len(classes))
+            )
             for file, row in zip(batch, rows, strict=True):
                 if isinstance(row, str):
                     yield Prediction(file, fault=row)
@@ -138,7 +150,10 @@ def _predict_batches(
 
 
 def _rank_classes(
-    predictor: Predictor, rows: Sequence[NDArray[np.uint8]], classes: Sequence[str], most: int
+    predictor: Predictor,
+    rows: Sequence[NDArray[np.uint8]],
+    classes: Sequence[str],
+    most: int,
 ) -> list[Top]:
     """(label, probability) of the `most` likeliest classes of each image."""
     import torch
@@ -146,9 +161,13 @@ def _rank_classes(
     if not rows:
         return []
     rows_NP = torch.stack([torch.from_numpy(row_P) for row_P in rows])
-    likeliest = predictor.predict_logits(rows_NP).softmax(1).topk(min(most, len(classes)))
+    likeliest = (
+        predictor.predict_logits(rows_NP).softmax(1).topk(min(most, len(classes)))
+    )
     pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
-    return [tuple((classes[k], p) for k, p in zip(*pair, strict=True)) for pair in pairs]
+    return [
+        tuple((classes[k], p) for k, p in zip(*pair, strict=True)) for pair in pairs
+    ]
 
 
 def _read_row(export: Export, file: str) -> NDArray[np.uint8] | str:

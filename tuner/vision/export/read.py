@@ -19,7 +19,13 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from tuner.errors import CheckpointError, DataError, SpecError, UsageError, translate_error
+from tuner.errors import (
+    CheckpointError,
+    DataError,
+    SpecError,
+    UsageError,
+    translate_error,
+)
 from tuner.experiment.files import EXPERIMENT, compute_sha256, read_object
 from tuner.spec.sections import Refits
 from tuner.spec.settings import Settings, parse
@@ -255,17 +261,27 @@ class Export:
         plans = self.config.plans
         what = f"{self.folder / EXPORTED} does not fit model {plan.name!r}"
         with translate_error(CheckpointError, what, of=RuntimeError):
-            return plan.build(weights) if len(plans) == 1 else build_ensemble(plans, weights)
+            return (
+                plan.build(weights)
+                if len(plans) == 1
+                else build_ensemble(plans, weights)
+            )
 
     def build_predictor(
-        self, settings: ClassifierSettings, device: torch.device, *, trust_code: bool = False
+        self,
+        settings: ClassifierSettings,
+        device: torch.device,
+        *,
+        trust_code: bool = False,
     ) -> Predictor:
         """The network on `device`, as it was measured. Raises as `load_network`."""
         from tuner.vision.evaluation import Predictor
 
         plan, given = self.require_input()
         network = self.load_network(trust_code=trust_code)
-        return Predictor(network, plan, settings, device, given.stats, temperature=self.temperature)
+        return Predictor(
+            network, plan, settings, device, given.stats, temperature=self.temperature
+        )
 
     @property
     def temperature(self) -> float:
@@ -316,7 +332,9 @@ class AsMeasured:
     mirrored: bool
     temperature: float
 
-    def __call__(self, network: nn.Module, inputs: tuple[Tensor], logits_NK: Tensor) -> Tensor:
+    def __call__(
+        self, network: nn.Module, inputs: tuple[Tensor], logits_NK: Tensor
+    ) -> Tensor:
         if network.training:
             return logits_NK
         if self.mirrored:
@@ -362,7 +380,8 @@ def load_image(image: Path | str | IO[bytes], folder: Path | str) -> Tensor:
 
     export = read_export(folder)
     plan, pixels = export.require_input()
-    with translate_error(DataError, f"{image} cannot be read"):  # Pillow may raise any type
+    with translate_error(DataError, f"{image} cannot be read"):
+        # Pillow may raise any type
         rows_1P = torch.from_numpy(export.read_pixels(image).reshape(1, -1).copy())
     dtype = getattr(torch, pixels.dtype)
     normalise = build_normaliser(pixels.stats, size=plan.image_size, dtype=dtype)
@@ -393,7 +412,9 @@ def read_export(folder: Path | str) -> Export:
         ) from error
     if raw.get("format") != FORMAT:
         has = shown(raw.get("format"))
-        raise UsageError(f"{path} has format {has}; this version reads {FORMAT}: export it again")
+        raise UsageError(
+            f"{path} has format {has}; this version reads {FORMAT}: export it again"
+        )
     config, faults = parse(ExportConfig, raw)
     if config is None:
         raise SpecError(faults, str(path))

@@ -37,7 +37,12 @@ from tuner.vision.evaluation import Predictor, prepare_device
 from tuner.vision.export import interchange
 from tuner.vision.export.calibration import MOST_CALIBRATED, fit_calibration
 from tuner.vision.export.read import Combined, ImageInput, Member
-from tuner.vision.export.write import TrialModel, check_target, export_model, write_export
+from tuner.vision.export.write import (
+    TrialModel,
+    check_target,
+    export_model,
+    write_export,
+)
 from tuner.vision.loss import measure_logits
 from tuner.vision.metrics import LATENCY
 
@@ -79,7 +84,9 @@ class Soup:
             for each in self.candidates
             if isfinite(each.metrics[metric]) and self.is_allowed(each)
         ]
-        return min(usable or self.candidates[:1], key=lambda each: key(each.metrics[metric]))
+        return min(
+            usable or self.candidates[:1], key=lambda each: key(each.metrics[metric])
+        )
 
     def is_allowed(self, candidate: Candidate) -> bool:
         """Whether the candidate can be chosen; it must have every metric of the limits."""
@@ -121,7 +128,11 @@ def choose_ingredients(
 
 
 def soup(
-    results: Results, to: Path | str | None = None, *, top: int = 5, formats: Collection[str] = ()
+    results: Results,
+    to: Path | str | None = None,
+    *,
+    top: int = 5,
+    formats: Collection[str] = (),
 ) -> Soup:
     """Combine the `top` best trials, and export the best combination, or the best trial, to `to`.
 
@@ -146,10 +157,14 @@ def soup(
         )
     if spec.training.get("resplit"):
         rule = "has validated each trial on other images (training.resplit)"
-        raise UsageError(f"{results.name} {rule}: no image is left to compare combinations by")
+        raise UsageError(
+            f"{results.name} {rule}: no image is left to compare combinations by"
+        )
     if not results.metric.startswith("val_"):
         rule = "must be measured on the validation split"
-        raise UsageError(f"the objective of {results.name} {rule}, got {results.metric!r}")
+        raise UsageError(
+            f"the objective of {results.name} {rule}, got {results.metric!r}"
+        )
     take(spec.resources.gpus)
     models, left_out = _load_leaders(results, top)
     combinations = _Combinations(models, results.metric)
@@ -160,7 +175,9 @@ def soup(
     if to is None:
         return done
     if chosen.kind == "single":
-        folder = export_model(results, to, trial_id=models[0].trial.trial_id, formats=formats)
+        folder = export_model(
+            results, to, trial_id=models[0].trial.trial_id, formats=formats
+        )
         return replace(done, folder=folder)
     best = models[0]
     best.state = {"model": weights[chosen.kind]}
@@ -171,12 +188,19 @@ def soup(
     )
     combined = Combined(how=chosen.kind, members=members)
     folder = write_export(
-        to, best, search=results, formats=formats, combined=combined, measured=chosen.metrics
+        to,
+        best,
+        search=results,
+        formats=formats,
+        combined=combined,
+        measured=chosen.metrics,
     )
     return replace(done, folder=folder)
 
 
-def _load_leaders(results: Results, top: int) -> tuple[list[TrialModel], dict[str, str]]:
+def _load_leaders(
+    results: Results, top: int
+) -> tuple[list[TrialModel], dict[str, str]]:
     """The models of the best trials that can be combined with the best, and why others cannot."""
     results.get_best_trial()  # raises if there is none
     models: list[TrialModel] = []
@@ -227,12 +251,18 @@ class _Combinations:
         self._settings = settings
         self._device = prepare_device(models[0].results.spec.resources.cpus)
         images = load_image_set(settings.data, self._device)
-        self._images = split_for_trial(images, settings, fold=models[0].checkpoint.epoch - 1)
+        self._images = split_for_trial(
+            images, settings, fold=models[0].checkpoint.epoch - 1
+        )
         check_same(models[0].entries["data"].content, self._images.info)
         self._pixels: ImageInput = models[0].entries["input"]
-        self._weights: list[dict[str, Tensor]] = [dict((m.state or {})["model"]) for m in models]
+        self._weights: list[dict[str, Tensor]] = [
+            dict((m.state or {})["model"]) for m in models
+        ]
         self._plans = [model.entries["model"] for model in models]
-        shapes = [{name: w.shape for name, w in weights.items()} for weights in self._weights]
+        shapes = [
+            {name: w.shape for name, w in weights.items()} for weights in self._weights
+        ]
         networks = [*zip(self._plans, shapes, strict=True)]
         self._averaged = [n for n, each in enumerate(networks) if each == networks[0]]
         self.not_averaged = {
@@ -258,15 +288,20 @@ class _Combinations:
             return metrics[self._metric] if allowed else nan
 
         def select_limited(metrics: Mapping[str, float]) -> dict[str, float]:
-            return {name: metrics[name] for name in objective.limited if name in metrics}
+            return {
+                name: metrics[name] for name in objective.limited if name in metrics
+            }
 
         chosen = choose_ingredients(len(self._averaged), score_soup, objective)
         trials = tuple(ids[self._averaged[number]] for number in chosen)
         together = join_weights(self._weights)
-        ensemble = soups[0,]  # of a single trial: measured again, it may differ by rounding
+        # Of a single trial: measured again, it may differ by rounding
+        ensemble = soups[0,]
         if len(ids) > 1:
             ensemble = select_limited(_sum_costs(reported))
-            ensemble |= self._measure_network(build_ensemble(self._plans, _copy_weights(together)))
+            ensemble |= self._measure_network(
+                build_ensemble(self._plans, _copy_weights(together))
+            )
         candidates = (
             Candidate("single", (ids[0],), soups[0,]),
             Candidate("soup", trials, soups[chosen]),
@@ -298,12 +333,16 @@ class _Combinations:
         predictor = Predictor(network, self._plans[0], settings, self._device, stats)
         if renew:
             predictor.renew_norms(renew, images.rows_NP[images.splits["train"]])
-        logits_NK, labels_N = predictor.predict_images(images, images.splits["validation"])
+        logits_NK, labels_N = predictor.predict_images(
+            images, images.splits["validation"]
+        )
         some_N = sample_evenly(torch.arange(len(labels_N)), MOST_CALIBRATED)
         temperature = fit_calibration(logits_NK[some_N], labels_N[some_N]).temperature
         logits_NK = logits_NK.double() / temperature
         classes = images.info.num_classes
-        measured = measure_logits(logits_NK, labels_N, metrics=settings.metrics, classes=classes)
+        measured = measure_logits(
+            logits_NK, labels_N, metrics=settings.metrics, classes=classes
+        )
         return {f"val_{name}": value for name, value in measured.metrics.items()}
 
 

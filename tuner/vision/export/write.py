@@ -19,7 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import CheckpointError, SpecError, TunerError, UsageError, translate_error
+from tuner.errors import (
+    CheckpointError,
+    SpecError,
+    TunerError,
+    UsageError,
+    translate_error,
+)
 from tuner.experiment.files import compute_sha256
 from tuner.experiment.results.confirmation import choose_model
 from tuner.experiment.results.measured_tests import read_test
@@ -36,7 +42,11 @@ from tuner.vision.catalog import DATASETS, is_shipped, shorten_name
 from tuner.vision.datasets._dataset import DatasetInfo, read_info
 from tuner.vision.evaluation import Predictor, prepare_device
 from tuner.vision.export import interchange, read
-from tuner.vision.export.calibration import MOST_CALIBRATED, fit_calibration, load_local_images
+from tuner.vision.export.calibration import (
+    MOST_CALIBRATED,
+    fit_calibration,
+    load_local_images,
+)
 from tuner.vision.export.model_card import render_card
 from tuner.vision.loss import CrossEntropy
 from tuner.vision.settings import ClassifierSettings, validate_settings
@@ -44,11 +54,16 @@ from tuner.vision.shared_folders import create_partial_folder
 from tuner.vision.transfer import add_backbone
 from tuner.vision.weights import CONFIG, EXPORTED
 
-_BESIDE = ("images", "baseline", CONFUSION)  # of the test split, in metrics.json beside metrics
+# Of the test split, in metrics.json beside metrics
+_BESIDE = ("images", "baseline", CONFUSION)
 
 
 def export_model(
-    results: Results, to: Path | str, *, trial_id: str | None = None, formats: Collection[str] = ()
+    results: Results,
+    to: Path | str,
+    *,
+    trial_id: str | None = None,
+    formats: Collection[str] = (),
 ) -> Path:
     """Write a trial's best checkpoint to the new folder `to`, and return that.
 
@@ -103,7 +118,9 @@ class TrialModel:
             # Imports nothing and reads no image: the folder may be someone else's
             info = read_info(self.state) or DATASETS.get(self.settings.dataset)
             if info is None:
-                raise CheckpointError(f"{path} does not say which images it was trained on")
+                raise CheckpointError(
+                    f"{path} does not say which images it was trained on"
+                )
             self.entries = _describe_classifier(self.settings, info, self.constants)
             self.state = add_backbone(self.state, self.settings, self.entries["model"])
 
@@ -172,7 +189,8 @@ def write_export(
     with translate_error(UsageError, f"cannot export to {to}", of=OSError):
         target.parent.mkdir(parents=True, exist_ok=True)
         with create_partial_folder(target.parent) as hidden:
-            partial = hidden / target.name  # with the mode of a new folder here, unlike `hidden`
+            # With the mode of a new folder here, unlike `hidden`
+            partial = hidden / target.name
             partial.mkdir()
             digest = _write_checkpoint(model.checkpoint.path, model.state, partial)
             config = _build_config(model, digest, search, combined)
@@ -188,7 +206,8 @@ def write_export(
             (partial / read.CARD).write_text(card, encoding="utf-8")
             if formats:
                 _write_formats(read.Export(partial, config), formats)
-            for path in partial.iterdir():  # safetensors lets only the owner read its file
+            for path in partial.iterdir():
+                # Safetensors lets only the owner read its file
                 if path.is_file():
                     shutil.copymode(partial / CONFIG, path)
             partial.rename(target)
@@ -199,7 +218,9 @@ def _write_formats(export: read.Export, formats: Collection[str]) -> None:
     """Write the model of `export` beside its weights, in each of the formats."""
     plan, pixels = export.require_input()
     network = export.load_network(trust_code=True)
-    loss = replace(CrossEntropy.build(export.parse_settings()), temperature=export.temperature)
+    loss = replace(
+        CrossEntropy.build(export.parse_settings()), temperature=export.temperature
+    )
     from_pixels = interchange.FromPixels(network, pixels.stats, loss).eval()
     shape = plan.in_channels, plan.image_size, plan.image_size
     measured = export.load_model(trust_code=True)
@@ -209,7 +230,10 @@ def _write_formats(export: read.Export, formats: Collection[str]) -> None:
 
 
 def _build_config(
-    model: TrialModel, weights_sha256: str | None, search: Results, combined: read.Combined | None
+    model: TrialModel,
+    weights_sha256: str | None,
+    search: Results,
+    combined: read.Combined | None,
 ) -> read.ExportConfig:
     results = model.results
     searched = search.spec.model_dump(mode="json")
@@ -254,11 +278,14 @@ def _describe_classifier(
         name = f"folder:{shorten_name(name)}"
     if "dataset" in training:
         training["dataset"] = name
-    if not is_shipped(settings.dataset):  # images of another folder are scaled as these were
+    if not is_shipped(settings.dataset):
+        # Images of another folder are scaled as these were
         training |= {"image_size": info.image_size, "image_bits": info.bits}
     if training.get("start_from"):
         training["start_from"] = Path(training["start_from"]).name
-    copied = [name for name in read.Data.model_fields if name not in ("name", "split_seed")]
+    copied = [
+        name for name in read.Data.model_fields if name not in ("name", "split_seed")
+    ]
     return {
         "training": training,
         "model": build_blueprint(settings, info),
@@ -281,7 +308,9 @@ def _describe_classifier(
     }
 
 
-def _collect_metrics(model: TrialModel, confirmed: Mapping[str, Any] | None) -> dict[str, Any]:
+def _collect_metrics(
+    model: TrialModel, confirmed: Mapping[str, Any] | None
+) -> dict[str, Any]:
     results = model.results
     trial = model.trial
     checkpoint = model.checkpoint
@@ -301,7 +330,9 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def _write_checkpoint(source: Path, state: Mapping[str, Any] | None, folder: Path) -> str | None:
+def _write_checkpoint(
+    source: Path, state: Mapping[str, Any] | None, folder: Path
+) -> str | None:
     """The sha256 of the weights in `state`; None without one, for a folder `source`: a copy."""
     if state is None:
         shutil.copytree(source, folder / read.FOLDER)
@@ -318,6 +349,8 @@ def _write_checkpoint(source: Path, state: Mapping[str, Any] | None, folder: Pat
     # Copies, since safetensors takes neither shared nor strided memory, and tied weights are both.
     copies = {name: tensor.detach().contiguous().clone() for name, tensor in weights}
     refused = (ValueError, KeyError, RuntimeError)  # sparse, quantised
-    with translate_error(CheckpointError, f"cannot write {source} as safetensors", of=refused):
+    with translate_error(
+        CheckpointError, f"cannot write {source} as safetensors", of=refused
+    ):
         save_file(copies, folder / EXPORTED)
     return compute_sha256(folder / EXPORTED)

@@ -48,7 +48,13 @@ STAGES = (
 
 
 def build_efficientnet_lite(
-    in_channels: int, num_classes: int, *, width: float, depth: float, dropout: float, levels: bool
+    in_channels: int,
+    num_classes: int,
+    *,
+    width: float,
+    depth: float,
+    dropout: float,
+    levels: bool,
 ) -> nn.Module:
     """The network whose stages have `width` times as many channels and `depth` times the blocks.
 
@@ -62,7 +68,9 @@ def build_efficientnet_lite(
         channels = round_channels(width * stage.channels)
         for number in range(ceil(depth * stage.blocks) if is_scaled else stage.blocks):
             stride = 1 if number else stage.stride
-            blocks.append(Block(before, channels, stage.kernel, stride, stage.expansion))
+            blocks.append(
+                Block(before, channels, stage.kernel, stride, stage.expansion)
+            )
             before = channels
             features += 2 * channels if levels else 0
     model = build_sequence(
@@ -146,7 +154,13 @@ class Convolution(nn.Conv2d):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel: int, *, stride: int = 1, groups: int = 1
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        groups: int = 1,
     ) -> None:
         padding = kernel // 2 if stride == 1 else 0
         shape = (in_channels, out_channels, kernel, stride, padding)
@@ -154,7 +168,9 @@ class Convolution(nn.Conv2d):
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         if self.stride[0] > 1:
-            height, width = (self.kernel_size[0] - 2 + size % 2 for size in x_NCHW.shape[2:])
+            height, width = (
+                self.kernel_size[0] - 2 + size % 2 for size in x_NCHW.shape[2:]
+            )
             left = width // 2
             top = height // 2
             x_NCHW = F.pad(x_NCHW, (left, width - left, top, height - top))
@@ -174,7 +190,9 @@ class Block(nn.Module):
         if self.expands:
             self._expand_conv = Convolution(in_channels, wide, 1)
             self._bn0 = _build_norm(wide)
-        self._depthwise_conv = Convolution(wide, wide, kernel, stride=stride, groups=wide)
+        self._depthwise_conv = Convolution(
+            wide, wide, kernel, stride=stride, groups=wide
+        )
         self._bn1 = _build_norm(wide)
         self._project_conv = Convolution(wide, channels, 1)
         self._bn2 = _build_norm(channels)

@@ -25,20 +25,32 @@ from tuner.spec.loading import load_trainable
 from tuner.spec.settings import FaultsError, bad_value
 from tuner.trial.failures import format_error
 from tuner.vision.models._model import IMAGENET, Arguments, ModelInfo, PixelStats
-from tuner.vision.weights import check_file, choose_weights, find_hub_folder, find_timm_files
+from tuner.vision.weights import (
+    check_file,
+    choose_weights,
+    find_hub_folder,
+    find_timm_files,
+)
 from tuner.wording import suggest_install
 
 if TYPE_CHECKING:
     from torch import nn
 
-GIVEN = ("in_channels", "num_classes", "image_size")  # arguments that follow from the data set
+# Arguments that follow from the data set
+GIVEN = ("in_channels", "num_classes", "image_size")
 
 _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _REGISTERED = re.compile(r"^@register_model\b.*\n(?:@.*\n)*def (\w+)\(", re.MULTILINE)
 _RGB = 3  # channels for which these networks are made
 
 
-NETWORKS = ("resnet18", "resnet34", "resnet50", "mobilenet_v3_small", "mobilenet_v3_large")
+NETWORKS = (
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "mobilenet_v3_small",
+    "mobilenet_v3_large",
+)
 
 
 def describe_custom_model(path: str) -> ModelInfo:
@@ -57,15 +69,29 @@ def describe_custom_model(path: str) -> ModelInfo:
 
 
 def _build_custom(
-    path: str, *, in_channels: int, num_classes: int, image_size: int, model_args: dict[str, Any]
+    path: str,
+    *,
+    in_channels: int,
+    num_classes: int,
+    image_size: int,
+    model_args: dict[str, Any],
 ) -> nn.Module:
     network = load_trainable(path)
     faults = list(find_argument_faults(network, model_args))
     if faults:
         raise SpecError(faults, f"model {path}")
-    given = {"in_channels": in_channels, "num_classes": num_classes, "image_size": image_size}
-    parameters = _list_parameters(network) or {}  # without **kwargs, whose use is unknown
-    named = {n: v for n, v in given.items() if n in parameters and parameters[n].kind in _BY_NAME}
+    given = {
+        "in_channels": in_channels,
+        "num_classes": num_classes,
+        "image_size": image_size,
+    }
+    # Without **kwargs, whose use is unknown
+    parameters = _list_parameters(network) or {}
+    named = {
+        n: v
+        for n, v in given.items()
+        if n in parameters and parameters[n].kind in _BY_NAME
+    }
     model: nn.Module = network(**named, **model_args)
     return model
 
@@ -82,31 +108,50 @@ def _find_custom_faults(path: str, model_args: Mapping[str, Any]) -> Iterator[Fa
         yield from find_argument_faults(network, model_args)
 
 
-def find_argument_faults(network: Any, model_args: Mapping[str, Any]) -> Iterator[Fault]:
+def find_argument_faults(
+    network: Any, model_args: Mapping[str, Any]
+) -> Iterator[Fault]:
     """Why `network` cannot be called with these arguments and those that follow from the data."""
     if not callable(network):
-        yield Fault("model", "must be a class or a function that builds a network", network)
+        yield Fault(
+            "model", "must be a class or a function that builds a network", network
+        )
         return
     parameters = _list_parameters(network)
     if parameters is None:  # a signature is not available
         return
     named = {name for name, p in parameters.items() if p.kind in _BY_NAME}
     own = named - {*GIVEN}
-    takes_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
+    takes_any = any(
+        parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()
+    )
     for name in model_args:
         if name in GIVEN:
-            yield Fault(f"model_args.{name}", "follows from the data set, so it cannot be set")
+            yield Fault(
+                f"model_args.{name}", "follows from the data set, so it cannot be set"
+            )
         elif name not in named and not takes_any:
             fault = build_unknown_fault(
                 f"model_args.{name}", f"argument of {network.__name__}", name, own
             )
-            yield fault if own else Fault(fault.key, f"{network.__name__} takes no arguments")
+            yield (
+                fault
+                if own
+                else Fault(fault.key, f"{network.__name__} takes no arguments")
+            )
     for name, parameter in parameters.items():
         required = parameter.default is Parameter.empty and parameter.kind in _BY_NAME
         if required and name not in GIVEN and name not in model_args:
-            yield Fault(f"model_args.{name}", f"is required: {network.__name__} has no default")
-        if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.default is Parameter.empty:
-            rule = f"{network.__name__} must take its arguments by name, and not {name!r}"
+            yield Fault(
+                f"model_args.{name}", f"is required: {network.__name__} has no default"
+            )
+        if (
+            parameter.kind is Parameter.POSITIONAL_ONLY
+            and parameter.default is Parameter.empty
+        ):
+            rule = (
+                f"{network.__name__} must take its arguments by name, and not {name!r}"
+            )
             yield Fault("model", rule)
 
 
@@ -144,7 +189,9 @@ def describe_library_model(package: str, name: str) -> ModelInfo:
     else:
         library = LIBRARIES[package]
         names = _list_networks(Path(spec.origin).parent / "models")
-        if name.partition(".")[0] not in names or (package != "timm" and name not in names):
+        if name.partition(".")[0] not in names or (
+            package != "timm" and name not in names
+        ):
             fault = build_unknown_fault("", f"network of {package}", name, names)
             raise bad_value(fault.rule)  # there are hundreds of choices
     return ModelInfo(
@@ -164,30 +211,46 @@ def _list_networks(folder: Path) -> frozenset[str]:
     return frozenset(name for text in texts for name in _REGISTERED.findall(text))
 
 
-def _find_library_faults(library: Library, model_args: Mapping[str, Any]) -> Iterator[Fault]:
+def _find_library_faults(
+    library: Library, model_args: Mapping[str, Any]
+) -> Iterator[Fault]:
     for name in sorted(model_args):
         if library.fixed is None:
-            yield Fault(f"model_args.{name}", f"needs a package: {suggest_install('torchvision')}")
+            yield Fault(
+                f"model_args.{name}",
+                f"needs a package: {suggest_install('torchvision')}",
+            )
         elif name in library.fixed:
-            yield Fault(f"model_args.{name}", "is set by other settings, or by the data set")
+            yield Fault(
+                f"model_args.{name}", "is set by other settings, or by the data set"
+            )
 
 
 def _find_weights(package: str, name: str, sha256: str | None) -> Path:
     return check_file(f"{package}:{name}", *LIBRARIES[package].weights(name, sha256))
 
 
-def _build_shipped(name: str, *, in_channels: int, num_classes: int, **_: object) -> nn.Module:
+def _build_shipped(
+    name: str, *, in_channels: int, num_classes: int, **_: object
+) -> nn.Module:
     from tuner.vision.models._torchvisions import build_network
 
     return _adapt_channels(build_network(name, num_classes), in_channels)
 
 
 def _build_torchvision(
-    name: str, *, in_channels: int, num_classes: int, model_args: dict[str, Any], **_: object
+    name: str,
+    *,
+    in_channels: int,
+    num_classes: int,
+    model_args: dict[str, Any],
+    **_: object,
 ) -> nn.Module:
     from torchvision.models import get_model
 
-    model: nn.Module = get_model(name, weights=None, num_classes=num_classes, **model_args)
+    model: nn.Module = get_model(
+        name, weights=None, num_classes=num_classes, **model_args
+    )
     return _adapt_channels(model, in_channels)
 
 
@@ -197,10 +260,14 @@ def _adapt_channels(model: nn.Module, in_channels: int) -> nn.Module:
 
     if in_channels == _RGB:
         return model
-    name, old = next((n, m) for n, m in model.named_modules() if isinstance(m, nn.Conv2d))
+    name, old = next(
+        (n, m) for n, m in model.named_modules() if isinstance(m, nn.Conv2d)
+    )
     names = ("out_channels", "kernel_size", "stride", "padding", "dilation")
     sizes: dict[str, Any] = {each: getattr(old, each) for each in names}
-    model.set_submodule(name, nn.Conv2d(in_channels, **sizes, bias=old.bias is not None))
+    model.set_submodule(
+        name, nn.Conv2d(in_channels, **sizes, bias=old.bias is not None)
+    )
     return model
 
 
@@ -215,12 +282,21 @@ def _find_torchvision_weights(name: str, sha256: str | None) -> tuple[Path | Non
 
 
 def _build_timm(
-    name: str, *, in_channels: int, num_classes: int, model_args: dict[str, Any], **_: object
+    name: str,
+    *,
+    in_channels: int,
+    num_classes: int,
+    model_args: dict[str, Any],
+    **_: object,
 ) -> nn.Module:
     import timm
 
     model: nn.Module = timm.create_model(
-        name, pretrained=False, in_chans=in_channels, num_classes=num_classes, **model_args
+        name,
+        pretrained=False,
+        in_chans=in_channels,
+        num_classes=num_classes,
+        **model_args,
     )
     return model
 
@@ -233,11 +309,14 @@ def _find_timm_weights(name: str, _sha256: str | None) -> tuple[Path | None, str
     config = timm.get_pretrained_cfg(name)
     if config is None or not config.hf_hub_id:
         return None, fetch
-    for file in filter(None, (config.hf_hub_filename, "model.safetensors", "pytorch_model.bin")):
+    for file in filter(
+        None, (config.hf_hub_filename, "model.safetensors", "pytorch_model.bin")
+    ):
         path = try_to_load_from_cache(config.hf_hub_id, file)
         if isinstance(path, str):
             return Path(path), fetch
-    return find_timm_files().get(config.hf_hub_id.removeprefix("timm/")), fetch  # of another node
+    # Of another node
+    return find_timm_files().get(config.hf_hub_id.removeprefix("timm/")), fetch
 
 
 def _read_timm_stats(name: str) -> PixelStats:

@@ -15,7 +15,8 @@ from tuner.spec.settings import Settings
 if TYPE_CHECKING:
     from torch import nn
 
-PixelStats = tuple[tuple[float, ...], tuple[float, ...]]  # mean, std: of pixels from 0 to 1
+# Mean, std: of pixels from 0 to 1
+PixelStats = tuple[tuple[float, ...], tuple[float, ...]]
 IMAGENET: PixelStats = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 # Hyperparameters of several models: the same name means the same everywhere
@@ -40,7 +41,8 @@ class Arguments(Settings):
     """The hyperparameters of a foreign network."""
 
     model_args: dict[str, JsonValue] = Field(
-        {}, description="arguments, by name, of a network of your own, of torchvision or of timm"
+        {},
+        description="arguments, by name, of a network of your own, of torchvision or of timm",
     )
 
 
@@ -82,11 +84,16 @@ class ModelInfo:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        return {name: field.default for name, field in self.settings.model_fields.items()}
+        return {
+            name: field.default for name, field in self.settings.model_fields.items()
+        }
 
     def can_take(self, channels: int, image_size: int) -> bool:
         """Whether the model can be built for images of this shape."""
-        return self.channels in (None, channels) and self.smallest <= image_size <= self.largest
+        return (
+            self.channels in (None, channels)
+            and self.smallest <= image_size <= self.largest
+        )
 
     @property
     def images(self) -> str:

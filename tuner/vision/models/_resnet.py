@@ -31,7 +31,10 @@ def build_resnet(
     stem = nn.Conv2d(in_channels, widths[0], 3, stem_stride, padding=1, bias=False)
     for before, channels in pairwise((widths[0], *widths)):
         blocks.append(Block(before, channels, norm, shortcut))
-        blocks += [Block(channels, channels, norm, shortcut) for _ in range(blocks_per_stage - 1)]
+        blocks += [
+            Block(channels, channels, norm, shortcut)
+            for _ in range(blocks_per_stage - 1)
+        ]
     model = build_sequence(
         stem=stem,
         norm=build_norm(norm, widths[0]),
@@ -49,7 +52,9 @@ def build_resnet(
 class Block(nn.Module):
     """Two 3x3 convolutions beside a shortcut, which is the identity where the shape stays."""
 
-    def __init__(self, in_channels: int, channels: int, norm: str, shortcut: Shortcut) -> None:
+    def __init__(
+        self, in_channels: int, channels: int, norm: str, shortcut: Shortcut
+    ) -> None:
         super().__init__()
         stride = 1 if in_channels == channels else 2
         self.conv1 = nn.Conv2d(in_channels, channels, 3, stride, padding=1, bias=False)
@@ -76,10 +81,14 @@ class Padded(nn.Module):
         self.padding = (before, channels - in_channels - before)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        return F.pad(x_NCHW[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, *self.padding))
+        return F.pad(
+            x_NCHW[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, *self.padding)
+        )
 
 
-def build_projection(in_channels: int, channels: int, stride: int, norm: str) -> nn.Module:
+def build_projection(
+    in_channels: int, channels: int, stride: int, norm: str
+) -> nn.Module:
     """The paper's option B: a 1x1 convolution and a norm."""
     convolution = nn.Conv2d(in_channels, channels, 1, stride, bias=False)
     return nn.Sequential(convolution, build_norm(norm, channels))

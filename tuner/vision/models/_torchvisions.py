@@ -61,7 +61,8 @@ SMALL = (
     Step(5, 288, 96, True, True, 2),
     *[Step(5, 576, 96, True, True, 1)] * 2,
 )
-SIZES = {"large": (LARGE, 1280), "small": (SMALL, 1024)}  # and the channels before the head
+# And the channels before the head
+SIZES = {"large": (LARGE, 1280), "small": (SMALL, 1024)}
 
 
 def build_network(name: str, num_classes: int) -> nn.Module:
@@ -78,11 +79,17 @@ def build_mobilenet_v3(size: str, num_classes: int) -> nn.Module:
     wide = steps[-1].expanded
     features = nn.Sequential(
         _build_convolution(3, STEM, nn.Hardswish(), kernel=3, stride=2),
-        *(InvertedResidual(before, step) for before, step in zip(widths, steps, strict=False)),
+        *(
+            InvertedResidual(before, step)
+            for before, step in zip(widths, steps, strict=False)
+        ),
         _build_convolution(widths[-1], wide, nn.Hardswish()),
     )
     classifier = nn.Sequential(
-        nn.Linear(wide, hidden), nn.Hardswish(), nn.Dropout(DROPOUT), nn.Linear(hidden, num_classes)
+        nn.Linear(wide, hidden),
+        nn.Hardswish(),
+        nn.Dropout(DROPOUT),
+        nn.Linear(hidden, num_classes),
     )
     model = build_sequence(features=features, mean=GlobalMean(), classifier=classifier)
     for layer in model.modules():
@@ -133,7 +140,9 @@ class InvertedResidual(nn.Module):
         activation = nn.Hardswish if step.hard else nn.ReLU
         wide = step.expanded
         layers = (
-            [_build_convolution(in_channels, wide, activation())] if wide != in_channels else []
+            [_build_convolution(in_channels, wide, activation())]
+            if wide != in_channels
+            else []
         )
         each = {"kernel": step.kernel, "stride": step.stride, "groups": wide}
         layers.append(_build_convolution(wide, wide, activation(), **each))
@@ -149,16 +158,22 @@ class InvertedResidual(nn.Module):
 class Residual(nn.Module):
     """Two 3x3 convolutions, or the bottleneck of 1x1, 3x3 and 1x1, beside a shortcut."""
 
-    def __init__(self, in_channels: int, channels: int, stride: int, *, bottleneck: bool) -> None:
+    def __init__(
+        self, in_channels: int, channels: int, stride: int, *, bottleneck: bool
+    ) -> None:
         super().__init__()
         kernels = [1, 3, 1] if bottleneck else [3, 3]
-        widths = [in_channels, channels, channels, EXPANSION * channels][: len(kernels) + 1]
+        widths = [in_channels, channels, channels, EXPANSION * channels][
+            : len(kernels) + 1
+        ]
         self.depth = len(kernels)
         shrinking = kernels.index(3)
         for index, (before, after) in enumerate(pairwise(widths)):
             kernel = kernels[index]
             step = stride if index == shrinking else 1
-            conv = nn.Conv2d(before, after, kernel, step, padding=kernel // 2, bias=False)
+            conv = nn.Conv2d(
+                before, after, kernel, step, padding=kernel // 2, bias=False
+            )
             self.add_module(f"conv{index + 1}", conv)
             self.add_module(f"bn{index + 1}", nn.BatchNorm2d(after))
         self.downsample: nn.Module = nn.Identity()
@@ -180,7 +195,9 @@ class Residual(nn.Module):
 class ResNet(nn.Module):
     """A 7x7 stem, pooling to a quarter of the image, four stages of `blocks`, the mean, a head."""
 
-    def __init__(self, blocks: Sequence[int], num_classes: int, *, bottleneck: bool) -> None:
+    def __init__(
+        self, blocks: Sequence[int], num_classes: int, *, bottleneck: bool
+    ) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(3, WIDTHS[0], 7, 2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(WIDTHS[0])
@@ -199,7 +216,9 @@ class ResNet(nn.Module):
         self.fc = nn.Linear(before, num_classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+                nn.init.kaiming_normal_(
+                    module.weight, mode="fan_out", nonlinearity="relu"
+                )
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         x_NCHW = self.maxpool(F.relu(self.bn1(self.conv1(x_NCHW)), inplace=True))

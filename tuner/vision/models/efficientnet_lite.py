@@ -26,7 +26,9 @@ class Levels(Settings):
     )
 
 
-def efficientnet_lite0(*, in_channels: int, num_classes: int, levels: bool) -> nn.Module:
+def efficientnet_lite0(
+    *, in_channels: int, num_classes: int, levels: bool
+) -> nn.Module:
     """EfficientNet-Lite0, made for 224 px; 4.7 M parameters with 1,000 classes."""
     from tuner.vision.models._efficientnet_lite import build_efficientnet_lite
 
@@ -34,7 +36,9 @@ def efficientnet_lite0(*, in_channels: int, num_classes: int, levels: bool) -> n
     return build_efficientnet_lite(in_channels, num_classes, **scale, levels=levels)
 
 
-def efficientnet_lite1(*, in_channels: int, num_classes: int, levels: bool) -> nn.Module:
+def efficientnet_lite1(
+    *, in_channels: int, num_classes: int, levels: bool
+) -> nn.Module:
     """EfficientNet-Lite1, made for 240 px; 5.4 M parameters with 1,000 classes."""
     from tuner.vision.models._efficientnet_lite import build_efficientnet_lite
 
@@ -42,7 +46,9 @@ def efficientnet_lite1(*, in_channels: int, num_classes: int, levels: bool) -> n
     return build_efficientnet_lite(in_channels, num_classes, **scale, levels=levels)
 
 
-def efficientnet_lite2(*, in_channels: int, num_classes: int, levels: bool) -> nn.Module:
+def efficientnet_lite2(
+    *, in_channels: int, num_classes: int, levels: bool
+) -> nn.Module:
     """EfficientNet-Lite2, made for 260 px; 6.1 M parameters with 1,000 classes."""
     from tuner.vision.models._efficientnet_lite import build_efficientnet_lite
 
@@ -53,12 +59,16 @@ def efficientnet_lite2(*, in_channels: int, num_classes: int, levels: bool) -> n
 SIDE_BY_SIDE = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 
 
-def efficientnet_lites(*, in_channels: int, num_classes: int, levels: bool) -> nn.Module:
+def efficientnet_lites(
+    *, in_channels: int, num_classes: int, levels: bool
+) -> nn.Module:
     """EfficientNet-Lite0, 1 and 2 side by side; the head sees the features of all three."""
     from tuner.vision.models._efficientnet_lite import SideBySide
 
     networks = {
-        name: MODELS[name].build(in_channels=in_channels, num_classes=num_classes, levels=levels)
+        name: MODELS[name].build(
+            in_channels=in_channels, num_classes=num_classes, levels=levels
+        )
         for name in SIDE_BY_SIDE
     }
     return SideBySide(networks, num_classes)
@@ -80,5 +90,8 @@ MODELS = {
     for build in (efficientnet_lite0, efficientnet_lite1, efficientnet_lite2)
 }
 MODELS["efficientnet_lites"] = replace(
-    MODELS["efficientnet_lite0"], build=efficientnet_lites, pretrained=None, parts=SIDE_BY_SIDE
+    MODELS["efficientnet_lite0"],
+    build=efficientnet_lites,
+    pretrained=None,
+    parts=SIDE_BY_SIDE,
 )

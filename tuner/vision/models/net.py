@@ -26,7 +26,8 @@ def build(*, in_channels: int, num_classes: int, l1: int, l2: int) -> nn.Module:
 
     return build_sequence(
         conv1=nn.Conv2d(in_channels, 6, 5),
-        pool1=nn.MaxPool2d(2),  # The tutorials pool after the ReLU, which gives the same values
+        # The tutorials pool after the ReLU, which gives the same values
+        pool1=nn.MaxPool2d(2),
         relu1=nn.ReLU(),
         conv2=nn.Conv2d(6, 16, 5),
         pool2=nn.MaxPool2d(2),

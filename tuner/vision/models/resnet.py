@@ -21,14 +21,18 @@ def resnet10(*, in_channels: int, num_classes: int, width: int, norm: str) -> nn
     from tuner.vision.models._resnet import build_projection, build_resnet
 
     widths = (width, 2 * width, 4 * width, 8 * width)
-    return build_resnet(in_channels, num_classes, norm, widths, 1, build_projection, stem_stride=2)
+    return build_resnet(
+        in_channels, num_classes, norm, widths, 1, build_projection, stem_stride=2
+    )
 
 
 def resnet18(*, in_channels: int, num_classes: int, norm: str) -> nn.Module:
     """4 stages of 2 blocks of 64, 128, 256 and 512 channels; 11.2 M parameters."""
     from tuner.vision.models._resnet import build_projection, build_resnet
 
-    return build_resnet(in_channels, num_classes, norm, (64, 128, 256, 512), 2, build_projection)
+    return build_resnet(
+        in_channels, num_classes, norm, (64, 128, 256, 512), 2, build_projection
+    )
 
 
 def resnet20(*, in_channels: int, num_classes: int, norm: str) -> nn.Module:

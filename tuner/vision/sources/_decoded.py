@@ -21,7 +21,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tuner.errors import DataError, UnreadableImagesError, describe_error, translate_error
+from tuner.errors import (
+    DataError,
+    UnreadableImagesError,
+    describe_error,
+    translate_error,
+)
 from tuner.experiment.files import read_json
 from tuner.spec import quotas
 from tuner.spec.settings import FaultsError
@@ -29,7 +34,13 @@ from tuner.vision.datasets._archive import map_file
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
 from tuner.vision.progress import show_progress
 from tuner.vision.shared_folders import create_partial_folder, ensure_folder
-from tuner.vision.sources._images import SPLITS, Images, check_sizes, complete_splits, count_images
+from tuner.vision.sources._images import (
+    SPLITS,
+    Images,
+    check_sizes,
+    complete_splits,
+    count_images,
+)
 from tuner.vision.sources._pixels import DEEPEST, count_bits, crop_square
 from tuner.wording import summarize_names
 
@@ -51,7 +62,8 @@ _SHOWN = 5  # unreadable images that a message lists
 _KEY_LENGTH = 12
 _POLL_S = 0.1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_DESCRIBED = ("channels", "image_size", "title", "content", "bits")  # in INFO, beside lists
+# In INFO, beside lists
+_DESCRIBED = ("channels", "image_size", "title", "content", "bits")
 
 
 def describe_user_images(
@@ -59,7 +71,13 @@ def describe_user_images(
 ) -> DatasetInfo:
     """The description of a user's images without mean and std; `sizes` counts images of splits."""
     origin = "the images of the model's trainer"
-    known: Any = {**sizes, "mean": (), "std": (), "origin": origin, "licence": "not stated"}
+    known: Any = {
+        **sizes,
+        "mean": (),
+        "std": (),
+        "origin": origin,
+        "licence": "not stated",
+    }
     return DatasetInfo(load, files=True, **known, **described)
 
 
@@ -95,11 +113,15 @@ def decode(images: Images, how: Decoding, *, store: Path, name: str) -> Path:
     with create_partial_folder(store) as partial:
         content = _write_decoded(partial, images, how)
         folder = store / f"{name}-{_compute_key(content, how)}"
-        ensure_folder(folder, lambda new: [(partial / f).rename(new / f) for f in FILES])
+        ensure_folder(
+            folder, lambda new: [(partial / f).rename(new / f) for f in FILES]
+        )
     return folder
 
 
-def find_decoded_folder(images: Images, how: Decoding, *, store: Path, name: str) -> Path | None:
+def find_decoded_folder(
+    images: Images, how: Decoding, *, store: Path, name: str
+) -> Path | None:
     """The folder that `decode` makes, or None if only decoding can tell."""
     if images.fingerprint is None:
         return None
@@ -153,9 +175,12 @@ class _Writing:
             for position, pixels in enumerate(self._iterate_pixels()):
                 if pixels is not None:
                     file.write(pixels.tobytes())
-                    digests.append(hashlib.blake2b(pixels.tobytes(), digest_size=16).digest())
+                    digests.append(
+                        hashlib.blake2b(pixels.tobytes(), digest_size=16).digest()
+                    )
                     pixels_PC = pixels.reshape(-1, images.channels).astype(np.int64)
-                    moments[len(kept)] = pixels_PC.sum(0), (pixels_PC**2).sum(0)  # exact
+                    # Exact
+                    moments[len(kept)] = pixels_PC.sum(0), (pixels_PC**2).sum(0)
                     kept.append(position)
             file.seek(0)  # NumPy leaves room in a header for any number of rows
             _write_header(file, (len(kept), size, size, images.channels))
@@ -167,7 +192,9 @@ class _Writing:
         np.save(self.partial / "splits.npy", splits_N)
         np.save(self.partial / "moments.npy", moments[: len(kept)])
         np.save(self.partial / "digests.npy", np.frombuffer(b"".join(digests), "V16"))
-        names = [images.name_of(position).removeprefix(images.root) for position in kept]
+        names = [
+            images.name_of(position).removeprefix(images.root) for position in kept
+        ]
         (self.partial / NAMES).write_text(json.dumps(names))
         digest = hashlib.sha256(json.dumps([images.classes, size]).encode())
         for part in (labels_N.tobytes(), splits_N.tobytes(), *digests):
@@ -185,7 +212,9 @@ class _Writing:
         (self.partial / INFO).write_text(json.dumps(info) + "\n")
         return digest.hexdigest()
 
-    def _check_unreadable(self, labels_N: NDArray[np.int64], splits_N: NDArray[np.uint8]) -> None:
+    def _check_unreadable(
+        self, labels_N: NDArray[np.int64], splits_N: NDArray[np.uint8]
+    ) -> None:
         """Raise UnreadableImagesError unless they may be skipped, and enough images are left."""
         title = self.images.title
         classes = self.images.classes
@@ -223,7 +252,9 @@ class _Writing:
             image = self.images.read(position)
             if bits is None and (used := count_bits(image)):
                 self.used.add(used)
-            return crop_square(image, size=self.how.size, channels=channels, bits=bits or DEEPEST)
+            return crop_square(
+                image, size=self.how.size, channels=channels, bits=bits or DEEPEST
+            )
         except Exception as error:  # Pillow's decoders raise any type
             name = self.images.name_of(position)
             reason = describe_error(error).replace(f" {name!r}", "")
@@ -269,7 +300,9 @@ class DecodedSet:
     def fetch(self, folder: Path) -> None:
         """Raise DataError if it is missing: it cannot be downloaded."""
         if self.is_missing(folder):
-            raise DataError(f"{self.name} is not in {folder / STORE}, and cannot be downloaded")
+            raise DataError(
+                f"{self.name} is not in {folder / STORE}, and cannot be downloaded"
+            )
 
     def read_names(self, folder: Path) -> list[str]:
         """The images' names by row: of files their paths within the folder. Raises DataError."""
@@ -290,7 +323,9 @@ class DecodedSet:
         def write_files(partial_folder: Path) -> None:
             for name, content in zip(FILES, contents(), strict=False):
                 (partial_folder / name).write_bytes(content)
-            with translate_error(DataError, f"{origin} is not complete", of=(OSError, ValueError)):
+            with translate_error(
+                DataError, f"{origin} is not complete", of=(OSError, ValueError)
+            ):
                 _read(partial_folder)
 
         ensure_folder(self.resolve_path(folder), write_files)
@@ -309,18 +344,24 @@ class DecodedSet:
         }
         train_N = splits["train"]
         (_, height, width, _) = contents.images_NHWC.shape
-        mean_C, square_C = contents.moments[train_N].sum(0) / (len(train_N) * height * width)
+        mean_C, square_C = contents.moments[train_N].sum(0) / (
+            len(train_N) * height * width
+        )
         variance_C = np.maximum(square_C - mean_C**2, 0)
         std_C = np.where(variance_C > 0, np.sqrt(variance_C) / 255, CONSTANT)
         measured_K = np.minimum(counts["validation"], counts["test"])
         return replace(
-            contents.describe(self._load, {name: len(rows_N) for name, rows_N in splits.items()}),
+            contents.describe(
+                self._load, {name: len(rows_N) for name, rows_N in splits.items()}
+            ),
             mean=tuple((mean_C / 255).tolist()),
             std=tuple(std_C.tolist()),
             class_counts=tuple(np.bincount(labels_N, minlength=len(classes)).tolist()),
             copies=contents.count_copies(splits),
             relabelled=contents.list_relabelled(lambda: self.read_names(folder)),
-            unmeasured=tuple(n for n, count in zip(classes, measured_K, strict=True) if not count),
+            unmeasured=tuple(
+                n for n, count in zip(classes, measured_K, strict=True) if not count
+            ),
             baseline=float(counts["validation"].max() / counts["validation"].sum()),
             own_splits=list_own_splits(contents.splits_N),
         )
@@ -344,7 +385,9 @@ class DecodedSet:
     def _open(self, folder: Path) -> _Contents:
         path = self.resolve_path(folder)
         what = f"no decoded data set can be read from {path}"
-        with translate_error(DataError, what, of=(OSError, ValueError, KeyError, TypeError)):
+        with translate_error(
+            DataError, what, of=(OSError, ValueError, KeyError, TypeError)
+        ):
             return _read(path)
 
 
@@ -359,7 +402,9 @@ class _Contents:
     moments: NDArray[np.int64]
     digests: NDArray[np.void]
 
-    def describe(self, load: Callable[..., ImageArrays], sizes: Mapping[str, int]) -> DatasetInfo:
+    def describe(
+        self, load: Callable[..., ImageArrays], sizes: Mapping[str, int]
+    ) -> DatasetInfo:
         """The description without what depends on the split; `sizes` counts images of splits."""
         listed = {name: tuple(self.info[name]) for name in ("classes", "skipped")}
         plain = {name: self.info[name] for name in _DESCRIBED}
@@ -371,12 +416,16 @@ class _Contents:
         import numpy as np
 
         halves_N2 = np.array(self.digests).view(np.uint64).reshape(-1, 2)
-        _, first_G, group_N = np.unique(halves_N2, axis=0, return_index=True, return_inverse=True)
+        _, first_G, group_N = np.unique(
+            halves_N2, axis=0, return_index=True, return_inverse=True
+        )
         return np.asarray(first_G[group_N.reshape(-1)], np.int64)
 
     def build_splits(self, *, seed: int) -> dict[str, NDArray[np.int64]]:
         """As `complete_splits` has them."""
-        return complete_splits(self.labels_N, self.splits_N, seed=seed, groups_N=self.groups_N)
+        return complete_splits(
+            self.labels_N, self.splits_N, seed=seed, groups_N=self.groups_N
+        )
 
     def list_relabelled(self, read_names: Callable[[], list[str]]) -> tuple[str, ...]:
         """A text for each image that has another label than the first of its copies."""
@@ -391,7 +440,9 @@ class _Contents:
             return f"{names[row]} ({self.info['classes'][labels_N[row]]})"
 
         pairs = zip(rows_N.tolist(), first_N[rows_N].tolist(), strict=True)
-        return tuple(f"{format_row(row)} is {format_row(first)}" for row, first in pairs)
+        return tuple(
+            f"{format_row(row)} is {format_row(first)}" for row, first in pairs
+        )
 
     def count_copies(self, splits: dict[str, NDArray[np.int64]]) -> int:
         """How many images of validation and test are in an earlier split, too."""

@@ -47,7 +47,9 @@ def complete_splits(
     """
     import numpy as np
 
-    splits = {name: np.flatnonzero(splits_N == number) for number, name in enumerate(SPLITS)}
+    splits = {
+        name: np.flatnonzero(splits_N == number) for number, name in enumerate(SPLITS)
+    }
     missing = [name for name in ("test", "validation") if not len(splits[name])]
     count = count_held_out(len(splits["train"]))
     rng = np.random.default_rng(seed)
@@ -59,7 +61,9 @@ def complete_splits(
         kept_N = groups_N[shuffled_N[kept_K]]
         spare_N = train_N[~np.isin(groups_N[train_N], kept_N)]
         if not len(spare_N):
-            raise DataError(f"no image is left for the {name} split: the others are copies")
+            raise DataError(
+                f"no image is left for the {name} split: the others are copies"
+            )
         sampled = sample_groups(labels_N[spare_N], groups_N[spare_N], count, rng=rng)
         splits[name] = spare_N[sampled]
         splits["train"] = np.setdiff1d(train_N, splits[name])
@@ -87,7 +91,9 @@ def count_images(
     import numpy as np
 
     return {
-        split: tuple(np.bincount(labels_N[splits_N == number], minlength=len(classes)).tolist())
+        split: tuple(
+            np.bincount(labels_N[splits_N == number], minlength=len(classes)).tolist()
+        )
         for number, split in enumerate(SPLITS)
     }
 
@@ -103,7 +109,8 @@ def check_sizes(
     bare = [name for name, count in zip(classes, train, strict=True) if not count]
     if bare:
         raise bad_value(
-            f"must have training images of every class; without: {', '.join(bare)}", location
+            f"must have training images of every class; without: {', '.join(bare)}",
+            location,
         )
     missing = [name for name in SPLITS if not sum(counts.get(name, ()))]
     least = len(classes) + len(missing) * count_held_out(sum(train))
@@ -112,7 +119,8 @@ def check_sizes(
         if missing:
             what += f" and the {' and '.join(missing)} split that are taken from them"
         raise bad_value(
-            f"must have at least {least} training images for {what}, has {sum(train)}", location
+            f"must have at least {least} training images for {what}, has {sum(train)}",
+            location,
         )
 
 

@@ -57,7 +57,9 @@ def import_loader(path: str) -> Any:
     except FaultsError:
         raise
     except Exception as error:  # the user's module may raise any type
-        raise bad_value(f"cannot be imported ({type(error).__name__}: {error})", path) from error
+        raise bad_value(
+            f"cannot be imported ({type(error).__name__}: {error})", path
+        ) from error
     if not callable(loader):
         raise bad_value("must be a function that returns the images", path)
     return loader
@@ -72,7 +74,9 @@ def find(path: str, folder: Path) -> Images:
     except (TunerError, FaultsError):
         raise
     except Exception as error:  # the user's code may raise any type
-        raise bad_value(f"raised {type(error).__name__}: {describe_error(error)}", path) from error
+        raise bad_value(
+            f"raised {type(error).__name__}: {describe_error(error)}", path
+        ) from error
 
 
 SOURCE = Source("my_module:load", find, import_loader)
@@ -93,7 +97,11 @@ def parse_parts(returned: Any, location: str) -> dict[str, Part]:
 
 
 def build_images(
-    parts: Mapping[str, Part], *, location: str, title: str, fingerprint: str | None = None
+    parts: Mapping[str, Part],
+    *,
+    location: str,
+    title: str,
+    fingerprint: str | None = None,
 ) -> Images:
     """The images of all parts, one after the other. Raises FaultsError."""
     import numpy as np
@@ -107,7 +115,9 @@ def build_images(
         labels, next((p.classes for _, p in ordered if p.classes), ())
     )
     lengths = [len(part.labels) for _, part in ordered]
-    splits_N = np.repeat(np.array([SPLITS.index(s) for s, _ in ordered], np.uint8), lengths)
+    splits_N = np.repeat(
+        np.array([SPLITS.index(s) for s, _ in ordered], np.uint8), lengths
+    )
     check_sizes(classes, count_images(labels_N, splits_N, classes), location)
 
     def read(position: int) -> Any:
@@ -141,17 +151,26 @@ def _parse_part(value: Any, location: str) -> Part:
     if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "__len__"):
         images, labels = value
         if len(images) != len(labels):
-            raise bad_value(f"has {len(images)} images and {len(labels)} labels", location)
+            raise bad_value(
+                f"has {len(images)} images and {len(labels)} labels", location
+            )
         return Part(images.__getitem__, _convert_labels(labels, location))
-    if callable(getattr(value, "__getitem__", None)) and callable(getattr(value, "__len__", None)):
+    if callable(getattr(value, "__getitem__", None)) and callable(
+        getattr(value, "__len__", None)
+    ):
         return _read_dataset(value, location)
     raise bad_value(_FORMS, location, (type(value).__name__,))
 
 
 def _read_dataset(dataset: Any, location: str) -> Part:
     """Labels are read without the images from `targets` or `labels`, if the data set has these."""
-    all_labels: list[Any] = [getattr(dataset, name, ()) for name in ("targets", "labels")]
-    labels = next((e for e in all_labels if hasattr(e, "__len__") and len(e) == len(dataset)), None)
+    all_labels: list[Any] = [
+        getattr(dataset, name, ()) for name in ("targets", "labels")
+    ]
+    labels = next(
+        (e for e in all_labels if hasattr(e, "__len__") and len(e) == len(dataset)),
+        None,
+    )
     if labels is None or getattr(dataset, "target_transform", None) is not None:
         labels = [_read_item(dataset, n, location)[1] for n in range(len(dataset))]
     plain = _convert_labels(labels, location)
@@ -170,7 +189,9 @@ def _read_dataset(dataset: Any, location: str) -> Part:
 def _read_item(dataset: Any, number: int, location: str) -> tuple[Any, Any]:
     item = dataset[number]
     if not isinstance(item, tuple | list) or len(item) != 2:
-        raise bad_value("its items must be (image, label)", location, (type(item).__name__,))
+        raise bad_value(
+            "its items must be (image, label)", location, (type(item).__name__,)
+        )
     return item[0], item[1]
 
 
@@ -185,9 +206,12 @@ def _convert_labels(labels: Any, location: str) -> list[Any]:
     plain = [_convert_label(label) for label in labels]
     for label in plain:
         if not isinstance(label, int | float | str | bytes) or label != label:
-            shown = repr(label) if isinstance(label, float | None) else type(label).__name__
+            shown = (
+                repr(label) if isinstance(label, float | None) else type(label).__name__
+            )
             raise bad_value(
-                f"must have a number or a name as label of each image, got {shown}", location
+                f"must have a number or a name as label of each image, got {shown}",
+                location,
             )
     return plain
 
@@ -198,21 +222,30 @@ def _number_labels(
     """(classes, labels from 0): by `names` where the labels are their numbers."""
     import numpy as np
 
-    if names and all(isinstance(label, int) and 0 <= label < len(names) for label in labels):
+    if names and all(
+        isinstance(label, int) and 0 <= label < len(names) for label in labels
+    ):
         return names, np.array(labels, np.int64)
     values = sorted(set(labels), key=lambda value: (isinstance(value, str), value))
     numbers = {value: number for number, value in enumerate(values)}
-    return tuple(map(str, values)), np.array([numbers[label] for label in labels], np.int64)
+    return tuple(map(str, values)), np.array(
+        [numbers[label] for label in labels], np.int64
+    )
 
 
 def _split_part(part: Part, splits: Any, location: str) -> dict[str, Part]:
     """`part` divided by the split of each image."""
     named = [parse_split(str(name)) for name in splits]
     if len(named) != len(part.labels) or None in named:
-        raise bad_value("its splits must name train, val or test for each image", location)
+        raise bad_value(
+            "its splits must name train, val or test for each image", location
+        )
 
     def select(positions: Sequence[int]) -> Part:
         labels = [part.labels[position] for position in positions]
         return Part(lambda number: part.read(positions[number]), labels, part.classes)
 
-    return {split: select([n for n, s in enumerate(named) if s == split]) for split in SPLITS}
+    return {
+        split: select([n for n, s in enumerate(named) if s == split])
+        for split in SPLITS
+    }

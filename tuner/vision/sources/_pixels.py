@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 _MODES = {1: "L", 3: "RGB"}
 _GRAY = ("1", "L", "I;16", "I;16L", "I;16B", "I;16N")
 DEEPEST = 16  # bits of a channel
-_OUTLIERS = 0.01  # of an image's pixels may be beyond its bits: a sensor has dead pixels
-_GRAYISH = 32  # of 255 by which the channels of a grey image may differ once it was compressed
-_REDUCING_GAP = 2.0  # what is reduced fast leaves twice the pixels to what is resized well
+# Of an image's pixels may be beyond its bits: a sensor has dead pixels
+_OUTLIERS = 0.01
+# Of 255 by which the channels of a grey image may differ once it was compressed
+_GRAYISH = 32
+# What is reduced fast leaves twice the pixels to what is resized well
+_REDUCING_GAP = 2.0
 
 
 def count_channels(image: Any) -> int:
@@ -28,7 +31,9 @@ def count_channels(image: Any) -> int:
 
 def measure_shorter_side(image: Any) -> int:
     """In px, of a Pillow image or an array. Raises ValueError."""
-    return int(min(image.size if _is_pillow(image) else _convert_array(image).shape[:2]))
+    return int(
+        min(image.size if _is_pillow(image) else _convert_array(image).shape[:2])
+    )
 
 
 def count_bits(image: Any) -> int | None:
@@ -39,7 +44,9 @@ def count_bits(image: Any) -> int | None:
         return None
     pixels = np.asarray(image)
     if image.mode == "F" or pixels.min() < 0 or pixels.max() >= 1 << DEEPEST:
-        raise ValueError(f"it has pixels of 32 bits (mode {image.mode}), must have 8 or 16")
+        raise ValueError(
+            f"it has pixels of 32 bits (mode {image.mode}), must have 8 or 16"
+        )
     return max(8, int(pixels.max()).bit_length())
 
 
@@ -64,9 +71,16 @@ def crop_square(
         image.draft(None, (round(_REDUCING_GAP * size),) * 2)
     is_deep = count_bits(image) is not None
     ImageOps.exif_transpose(image, in_place=True)
-    image = _remove_transparency(_keep_upper_bits(image, bits or DEEPEST) if is_deep else image)
-    if channels < count_channels(image) and np.ptp(image.convert("RGB"), axis=2).max() > _GRAYISH:
-        raise ValueError("it is in colour, and others are grey: convert all to one of these")
+    image = _remove_transparency(
+        _keep_upper_bits(image, bits or DEEPEST) if is_deep else image
+    )
+    if (
+        channels < count_channels(image)
+        and np.ptp(image.convert("RGB"), axis=2).max() > _GRAYISH
+    ):
+        raise ValueError(
+            "it is in colour, and others are grey: convert all to one of these"
+        )
     image = image.convert(_MODES[channels])
     if image.size != (size, size):
         width, height = image.size
@@ -75,7 +89,9 @@ def crop_square(
         top = (height - side) // 2
         box = (left, top, left + side, top + side)
         bilinear = Image.Resampling.BILINEAR
-        image = image.resize((size, size), bilinear, box=box, reducing_gap=_REDUCING_GAP)
+        image = image.resize(
+            (size, size), bilinear, box=box, reducing_gap=_REDUCING_GAP
+        )
     return np.asarray(image).reshape(size, size, channels)
 
 
@@ -113,7 +129,9 @@ def _convert_array(image: Any) -> NDArray[np.uint8]:
 
     pixels = np.asarray(image)
     if pixels.dtype != np.uint8:
-        rule = "an image must be a Pillow image or an array of uint8 (give no transform)"
+        rule = (
+            "an image must be a Pillow image or an array of uint8 (give no transform)"
+        )
         raise ValueError(f"{rule}, got {type(image).__name__} of {pixels.dtype}")
     if pixels.ndim == 2:
         pixels = pixels[:, :, None]

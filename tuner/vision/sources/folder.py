@@ -73,13 +73,17 @@ def find(location: str, folder: Path) -> Images:
         rule = f"has classes without a training image: {', '.join(strange)}"
         raise bad_value(rule, location, classes)
     images = _build_images(root, files, others, classes, CHANNELS)
-    check_sizes(classes, count_images(images.labels_N, images.splits_N, classes), location)
+    check_sizes(
+        classes, count_images(images.labels_N, images.splits_N, classes), location
+    )
     return images
 
 
 def find_all(location: str, classes: tuple[str, ...], channels: int) -> Images:
     """Every image of a folder, or of its `test`, for a model of `classes`. Raises FaultsError."""
-    root, files, others = _list(location, lambda root: [("train", _test_folder(root, classes))])
+    root, files, others = _list(
+        location, lambda root: [("train", _test_folder(root, classes))]
+    )
     if not files:
         raise bad_value(
             f"it needs a sub-folder of images for each class: {summarize_names(classes, _KNOWN)}"
@@ -87,11 +91,17 @@ def find_all(location: str, classes: tuple[str, ...], channels: int) -> Images:
     images = _build_images(root, files, others, classes, channels)
     for doubt in images.doubts:
         _log.warning(doubt)
-    return replace(images, fingerprint=f"all of {[images.fingerprint, classes, channels]}")
+    return replace(
+        images, fingerprint=f"all of {[images.fingerprint, classes, channels]}"
+    )
 
 
 def _build_images(
-    root: Path, files: list[_File], others: Counter[str], classes: tuple[str, ...], channels: int
+    root: Path,
+    files: list[_File],
+    others: Counter[str],
+    classes: tuple[str, ...],
+    channels: int,
 ) -> Images:
     import numpy as np
     from PIL import Image
@@ -105,7 +115,8 @@ def _build_images(
         digest.update(repr((path, file.size, file.changed_ns)).encode())
     for position in sample_positions(len(files)):
         with suppress(Exception), Image.open(files[position].path) as image:
-            sides.append(measure_shorter_side(image))  # decoding reports what cannot be read
+            # Decoding reports what cannot be read
+            sides.append(measure_shorter_side(image))
     if others:
         kinds = [f"{count:,} {kind}" for kind, count in others.most_common(_KINDS)]
         more = ", ..." if len(others) > _KINDS else ""
@@ -142,13 +153,21 @@ def _list(
     """(the folder at `location`, its images, the number of other files by suffix); FaultsError."""
     root = Path(location).expanduser()
     if root.exists() and not root.is_dir():
-        raise bad_value("must be a folder, with a sub-folder of images for each class", location)
+        raise bad_value(
+            "must be a folder, with a sub-folder of images for each class", location
+        )
     if not root.exists():
-        beside = [path.name for path in root.parent.glob("*/")] if root.parent.is_dir() else []
+        beside = (
+            [path.name for path in root.parent.glob("*/")]
+            if root.parent.is_dir()
+            else []
+        )
         hint = suggest_similar(root.name, beside)
         raise bad_value(f"no folder {root.absolute()}{hint}", location)
     others: Counter[str] = Counter()
-    with translate_error(lambda rule: bad_value(rule, location), "cannot be read", of=OSError):
+    with translate_error(
+        lambda rule: bad_value(rule, location), "cannot be read", of=OSError
+    ):
         _check_names(root)
         return root, list(_list_files(splits_of(root), others)), others
 
@@ -157,10 +176,14 @@ def _check_names(root: Path) -> None:
     """Refuse images that lie beside each other, and folders whose names look the same."""
     folders = _list_folders(root)
     if not folders:
-        images = sum(entry.name.lower().endswith(SUFFIXES) for entry in _list_entries(root))
+        images = sum(
+            entry.name.lower().endswith(SUFFIXES) for entry in _list_entries(root)
+        )
         if images:
             count = format_amount(images, "image")
-            raise bad_value(f"has {count}, and no sub-folder for each class: sort them into such")
+            raise bad_value(
+                f"has {count}, and no sub-folder for each class: sort them into such"
+            )
     shown: dict[str, str] = {}
     for name in folders:
         plain = " ".join(name.split())
@@ -182,7 +205,9 @@ def _test_folder(root: Path, classes: tuple[str, ...]) -> Path:
     if strange := [name for name in _list_folders(root) if name not in classes]:
         unknown = summarize_names(strange, _KNOWN)
         known = summarize_names(classes, _KNOWN)
-        raise bad_value(f"it has classes that the model does not know: {unknown}; it knows {known}")
+        raise bad_value(
+            f"it has classes that the model does not know: {unknown}; it knows {known}"
+        )
     return root
 
 
@@ -192,7 +217,9 @@ def _find_splits(root: Path) -> Splits:
     names = ", ".join(splits)
     train = [name for name, split in splits.items() if split == "train"]
     strange = [name for name, split in splits.items() if split is None]
-    if not splits or (strange and not any(_list_folders(root / name) for name in train)):
+    if not splits or (
+        strange and not any(_list_folders(root / name) for name in train)
+    ):
         return [("train", root)]  # a class may be called as a split is
     if strange:
         rule = f"has `train` beside what is no split: {', '.join(strange)}"
@@ -212,10 +239,14 @@ def _list_files(splits: Splits, others: Counter[str]) -> Iterator[_File]:
             entries = [*_walk_images(folder / label, others)]
             if not entries:
                 hint = _suggest_conversion(others - before)
-                raise bad_value(f"class {label!r} has no images{hint}", str(folder), SUFFIXES)
+                raise bad_value(
+                    f"class {label!r} has no images{hint}", str(folder), SUFFIXES
+                )
             for entry in entries:
                 state = entry.stat()
-                yield _File(split, label, Path(entry.path), state.st_size, state.st_mtime_ns)
+                yield _File(
+                    split, label, Path(entry.path), state.st_size, state.st_mtime_ns
+                )
 
 
 def _suggest_conversion(others: Counter[str]) -> str:
@@ -242,5 +273,9 @@ def _walk_images(folder: Path, others: Counter[str]) -> Iterator[os.DirEntry[str
 def _list_entries(folder: Path) -> list[os.DirEntry[str]]:
     """What is in `folder`, by its name, except names that begin with a dot."""
     with os.scandir(folder) as entries:
-        shown = (entry for entry in entries if entry.name[0] != "." and entry.name != _OF_A_ZIP)
+        shown = (
+            entry
+            for entry in entries
+            if entry.name[0] != "." and entry.name != _OF_A_ZIP
+        )
         return sorted(shown, key=lambda entry: entry.name)

@@ -32,7 +32,9 @@ def find(name: str, folder: Path) -> Images:
         else:
             loaded = datasets.load_dataset(name, cache_dir=str(folder / "hf"))
     splits = dict(loaded) if isinstance(loaded, Mapping) else {"train": loaded}
-    known = {parse_split(split): each for split, each in splits.items() if parse_split(split)}
+    known = {
+        parse_split(split): each for split, each in splits.items() if parse_split(split)
+    }
     if "train" not in known:
         raise bad_value("must have a split `train`", name, tuple(splits))
     parts = {str(split): _build_part(each, name) for split, each in known.items()}
@@ -49,14 +51,20 @@ SOURCE = Source("hf:NAME", find, _require)
 
 
 def _build_part(split: Any, name: str) -> Part:
-    kinds = {column: type(feature).__name__ for column, feature in split.features.items()}
+    kinds = {
+        column: type(feature).__name__ for column, feature in split.features.items()
+    }
     image, label = (
         next((column for column, kind in kinds.items() if kind == wanted), None)
         for wanted in ("Image", "ClassLabel")
     )
     if image is None or label is None:
         listed = ", ".join(f"{column} ({kind})" for column, kind in kinds.items())
-        raise bad_value(f"must have a column of Image and one of ClassLabel, has {listed}", name)
+        raise bad_value(
+            f"must have a column of Image and one of ClassLabel, has {listed}", name
+        )
     return Part(
-        lambda number: split[number][image], list(split[label]), tuple(split.features[label].names)
+        lambda number: split[number][image],
+        list(split[label]),
+        tuple(split.features[label].names),
     )

@@ -24,17 +24,24 @@ _require = partial(check_package, "torchvision", "torchvision")
 def find(name: str, folder: Path) -> Images:
     """The images of the data set called `name`. Raises FaultsError; DataError of a download."""
     _require(name)
-    with translate_error(DataError, format_error):  # a torchvision that does not fit torch
+    with translate_error(DataError, format_error):
+        # A torchvision that does not fit torch
         from torchvision import datasets
 
     kind = getattr(datasets, name, None)
-    known = [each for each in datasets.__all__ if _split_argument(getattr(datasets, each))]
+    known = [
+        each for each in datasets.__all__ if _split_argument(getattr(datasets, each))
+    ]
     if kind is None or name not in known:
-        raise FaultsError(build_unknown_fault("", "data set of torchvision", name, known))
+        raise FaultsError(
+            build_unknown_fault("", "data set of torchvision", name, known)
+        )
     root = folder / "torchvision"
     root.mkdir(parents=True, exist_ok=True)
     # A download or a missing file may raise any type
-    with translate_error(DataError, f"torchvision's {name} is not in {root} and cannot be had"):
+    with translate_error(
+        DataError, f"torchvision's {name} is not in {root} and cannot be had"
+    ):
         parts = dict(_load_splits(kind, root))
     return build_images(
         parse_parts(parts, name),
