@@ -71,7 +71,8 @@ class Command(str):
         for name in self.names:
             if name not in choices:
                 yield build_unknown_fault("command", "hyperparameter", name, choices)
-        if any(m[0] in "{}" for text in self.arguments for m in _BRACES.finditer(text)):
+        matches = (m for text in self.arguments for m in _BRACES.finditer(text))
+        if any(match[0] in "{}" for match in matches):
             rule = "has a brace without its partner: write {{ or }} for a brace"
             yield Fault("command", rule, str(self))
 
@@ -163,13 +164,16 @@ def _render_argument(text: str, config: Mapping[str, Any]) -> list[str] | None:
     if is_alone and values[names[0]] == "":
         return []
     lists = [value for value in values.values() if isinstance(value, list | tuple)]
-    count = len(lists[0]) if len(values) == 1 and lists else 1
+    is_repeated = len(values) == len(lists) == 1
+    count = len(lists[0]) if is_repeated else 1
 
     def render(match: re.Match[str], item: int) -> str:
         if match[1] is None:
             return match[0][0]
         value = values[match[1]]
-        return _format_value(value[item] if len(values) == 1 and lists else value)
+        if is_repeated:
+            value = value[item]
+        return _format_value(value)
 
     return [_BRACES.sub(partial(render, item=item), text) for item in range(count)]
 

@@ -96,13 +96,18 @@ def _draw_windows(count: int, scale: float, generator: torch.Generator) -> Tenso
         return torch.tensor([0.0, 0.0, 1.0, 1.0]).expand(count, 4)
     area_N, ratio_N, top_N, left_N = torch.rand(4, count, generator=generator)
     area_N = scale + (1 - scale) * area_N
-    ratio_N = ((2 * ratio_N - 1) * (-area_N.log()).clamp(max=math.log(WIDEST))).exp()
+    largest_log_N = (-area_N.log()).clamp(max=math.log(WIDEST))
+    ratio_N = ((2 * ratio_N - 1) * largest_log_N).exp()
     height_N, width_N = (
         (area_N * ratio).sqrt().clamp(max=1) for ratio in (1 / ratio_N, ratio_N)
     )
-    return torch.stack(
-        [(1 - height_N) * top_N, (1 - width_N) * left_N, height_N, width_N], 1
-    )
+    window = [
+        (1 - height_N) * top_N,
+        (1 - width_N) * left_N,
+        height_N,
+        width_N,
+    ]
+    return torch.stack(window, 1)
 
 
 def crop_and_flip(
@@ -135,7 +140,8 @@ def crop_and_flip(
     if augmentation.flip:
         x_NW = torch.where(draws.flip_N[:, None], image_size - 1 - x_NW, x_NW)
     x_NW = x_NW + draws.left_N[:, None]
-    y_NH = y_NH + padded_size * torch.arange(count, device=rows_NP.device)[:, None]
+    image_N = torch.arange(count, device=rows_NP.device)
+    y_NH = y_NH + padded_size * image_N[:, None]
     address_NHW = padded_size * y_NH[:, :, None] + x_NW[:, None, :]
     pixels = images_NHWC.view(-1, channels).index_select(0, address_NHW.view(-1))
     return pixels.view(count, -1)
@@ -163,9 +169,11 @@ def _interpolate_rows(images_NHWC: Tensor, y_NH: Tensor) -> Tensor:
     count, size = y_NH.shape
     rows = images_NHWC.reshape(count * size, -1)
     above_NH = y_NH.long()
-    address_NH = above_NH + size * torch.arange(count, device=y_NH.device)[:, None]
+    image_N = torch.arange(count, device=y_NH.device)
+    address_NH = above_NH + size * image_N[:, None]
     above = rows.index_select(0, address_NH.view(-1)).float()
-    below = rows.index_select(0, (address_NH + (above_NH < size - 1)).view(-1)).float()
+    address_NH = address_NH + (above_NH < size - 1)
+    below = rows.index_select(0, address_NH.view(-1)).float()
     # In place, and without lerp, whose rounding may differ with the size of a batch
     return (
         below.sub_(above)
@@ -224,10 +232,12 @@ def draw_mixes(
     """The mixes of `count` images, on the CPU; of mixup and CutMix each with probability 1/2."""
     mixup = augmentation.mixup
     cutmix = augmentation.cutmix
-    is_cut_N = rng.random(count) < (0.5 if mixup and cutmix else float(cutmix > 0))
+    cut_probability = 0.5 if mixup and cutmix else float(cutmix > 0)
+    is_cut_N = rng.random(count) < cut_probability
     blend_N = rng.beta(mixup, mixup, count) if mixup else np.ones(count)
     kept_N = rng.beta(cutmix, cutmix, count) if cutmix else np.ones(count)
-    side_N = np.rint(image_size * np.sqrt(1 - kept_N)).astype(np.int64) * is_cut_N
+    side_N = np.rint(image_size * np.sqrt(1 - kept_N))
+    side_N = side_N.astype(np.int64) * is_cut_N
 
     def draw_bounds() -> tuple[np.ndarray, np.ndarray]:
         """Along one axis; a square may be partly outside, as in the paper."""
@@ -237,7 +247,14 @@ def draw_mixes(
     (top_N, bottom_N), (left_N, right_N) = draw_bounds(), draw_bounds()
     cut_N = (bottom_N - top_N) * (right_N - left_N) / image_size**2
     blend_N = np.where(is_cut_N, 1.0, blend_N)
-    drawn = (blend_N * (1 - cut_N), blend_N, top_N, bottom_N, left_N, right_N)
+    drawn = (
+        blend_N * (1 - cut_N),
+        blend_N,
+        top_N,
+        bottom_N,
+        left_N,
+        right_N,
+    )
     return Mixes(*map(torch.from_numpy, drawn))
 
 

@@ -50,11 +50,13 @@ def compute_learning_curve(
     heads = HeldOutHeads(features, images, rows_N)
     wrong_N3 = torch.stack([heads.compute_errors(parts) for parts in _PARTS], 1)
     fitted = len(rows_N) * (FOLDS - 1) / FOLDS
+    errors_3 = wrong_N3.mean(0).tolist()
     curve: list[dict[str, Any]] = [
         {"images": round(fitted / parts), "errors": errors}
-        for parts, errors in zip(_PARTS, wrong_N3.mean(0).tolist(), strict=True)
+        for parts, errors in zip(_PARTS, errors_3, strict=True)
     ]
-    gain = compute_mean((wrong_N3[:, 1] - wrong_N3[:, 2]).tolist())
+    gain_N = wrong_N3[:, 1] - wrong_N3[:, 2]
+    gain = compute_mean(gain_N.tolist())
     curve[-1]["gain"] = [gain.low, gain.high]
     return curve
 
@@ -65,19 +67,23 @@ class HeldOutHeads:
     def __init__(self, features: Features, images: ImageSet, rows_N: Tensor) -> None:
         self._labels_N = images.labels_N.cpu()[rows_N]
         self._targets_NK = F.one_hot(self._labels_N, images.info.num_classes).float()
-        groups_N = rows_N if images.groups_N is None else images.groups_N[rows_N]
+        groups_N = rows_N
+        if images.groups_N is not None:
+            groups_N = images.groups_N[rows_N]
         fold_N = assign_group_folds(
             self._labels_N.numpy(), groups_N.numpy(), FOLDS, seed=0
         )
         self._fold_N = torch.from_numpy(fold_N)
         x_NF = features.select(rows_N).mean(1)
         std_F = x_NF.std(0)
-        x_NF = (x_NF - x_NF.mean(0)) / (std_F + _LEAST_STD * std_F.mean() + 1e-9)
+        scale_F = std_F + _LEAST_STD * std_F.mean() + 1e-9
+        x_NF = (x_NF - x_NF.mean(0)) / scale_F
         self._gram_NN = x_NF @ x_NF.T / x_NF.shape[1]
 
     def compute_errors(self, parts: int) -> Tensor:
         """The share of the heads of each image that get it wrong."""
-        return (self.compute_scores(parts).argmax(2) != self._labels_N).float().mean(0)
+        predicted_PN = self.compute_scores(parts).argmax(2)
+        return (predicted_PN != self._labels_N).float().mean(0)
 
     def compute_scores(self, parts: int = 1) -> Tensor:
         """scores_PNK, about probabilities, by heads on each of `parts` parts of the other folds.
@@ -99,10 +105,11 @@ class HeldOutHeads:
 
     def _compute_fold_scores(self, rows_M: Tensor, is_here_N: Tensor) -> Tensor:
         """scores_SNK of the images `is_here_N` by heads that are fitted to the images `rows_M`."""
-        mean_K = self._targets_NK[rows_M].mean(0)
+        targets_MK = self._targets_NK[rows_M]
+        mean_K = targets_MK.mean(0)
         values_M, vectors_MM = torch.linalg.eigh(self._gram_NN[rows_M][:, rows_M])
         across_NM = self._gram_NN[is_here_N][:, rows_M] @ vectors_MM
-        along_MK = vectors_MM.T @ (self._targets_NK[rows_M] - mean_K)
+        along_MK = vectors_MM.T @ (targets_MK - mean_K)
         penalised_S1M = values_M + len(rows_M) * _STRENGTHS
         scores_SNK: Tensor = (across_NM / penalised_S1M) @ along_MK + mean_K
         return scores_SNK

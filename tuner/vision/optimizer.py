@@ -165,15 +165,24 @@ def _build_groups(
     depths = count_layer_depths(model) if settings.layer_decay < 1 else {}
     groups: dict[tuple[bool, int, bool, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
-        kind = name in hidden, depths.get(name, 0), name in undecayed, name in frozen
+        kind = (
+            name in hidden,
+            depths.get(name, 0),
+            name in undecayed,
+            name in frozen,
+        )
         groups.setdefault(kind, []).append(parameter)
     both: tuple[list[Group], list[Group]] = [], []
     for kind in sorted(groups):  # first the group of the head: its rate is reported
         is_hidden, depth, is_undecayed, _ = kind
-        rate = (settings.muon_lr or MUON_LR) if is_hidden else settings.lr
+        rate = settings.lr
+        if is_hidden:
+            rate = settings.muon_lr or MUON_LR
         rate *= settings.layer_decay**depth
-        decay = {"weight_decay": 0.0} if is_undecayed else {}
-        both[is_hidden].append({"params": groups[kind], "lr": rate, **decay})
+        group: Group = {"params": groups[kind], "lr": rate}
+        if is_undecayed:
+            group["weight_decay"] = 0.0
+        both[is_hidden].append(group)
     return both
 
 
@@ -265,12 +274,15 @@ def _build_schedule(settings: ClassifierSettings, steps: int) -> Callable[[int],
 
 def _warm_up(step: int, *, warmup: int, then: Callable[[int], float]) -> float:
     """Linear up to the rate of `then` in `warmup` steps: Goyal et al. 2017, section 2.2."""
-    return (step + 1) / (warmup + 1) * then(warmup) if step < warmup else then(step)
+    if step < warmup:
+        return (step + 1) / (warmup + 1) * then(warmup)
+    return then(step)
 
 
 def _cosine(step: int, *, start: float, end: float) -> float:
     """Half a cosine from 1 at `start` to 0 at `end`: Loshchilov & Hutter 2017, equation 5."""
-    return (1 + math.cos(math.pi * (step - start) / max(end - start, 1))) / 2
+    angle = math.pi * (step - start) / max(end - start, 1)
+    return (1 + math.cos(angle)) / 2
 
 
 def _one_cycle(step: int, *, peak: float, last: int) -> float:
@@ -290,4 +302,5 @@ def _triangular(step: int, *, steps: int, peak: float) -> float:
     at = step / max(steps - 1, 1)
     if at < peak:
         return _FIRST + (1 - _FIRST) * at / peak
-    return 1 - (1 - _LAST) * (at - peak) / max(1 - peak, 1 / steps)
+    fall = max(1 - peak, 1 / steps)
+    return 1 - (1 - _LAST) * (at - peak) / fall

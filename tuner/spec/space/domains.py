@@ -115,13 +115,16 @@ class Numeric(Domain):
     @property
     def step(self) -> float | None:
         """The distance between neighbouring values; None where the domain is continuous."""
-        return self.q if self.q is not None else (1 if self.integer else None)
+        if self.q is not None:
+            return self.q
+        return 1 if self.integer else None
 
     @property
     def first(self) -> float:
         if self.step is None:
             return self.lower
-        return round_float(_round_whole(self.lower / self.step, math.ceil) * self.step)
+        multiple = _round_whole(self.lower / self.step, math.ceil)
+        return round_float(multiple * self.step)
 
     @property
     def last(self) -> float:
@@ -129,7 +132,8 @@ class Numeric(Domain):
             return self.upper
         if self.integer and self.step == 1:
             return self.upper - 1
-        return round_float(_round_whole(self.upper / self.step, math.floor) * self.step)
+        multiple = _round_whole(self.upper / self.step, math.floor)
+        return round_float(multiple * self.step)
 
     @property
     def size(self) -> int | None:
@@ -202,7 +206,9 @@ class Normal(Domain):
     def compute_value(self, u: float) -> Value:
         # The domain is unbounded, so its tails are cut at one in ten thousand on each side
         value = NormalDist(self.mean, self.sd).inv_cdf(min(max(u, 1e-4), 1 - 1e-4))
-        return value if self.q is None else round_float(round(value / self.q) * self.q)
+        if self.q is None:
+            return value
+        return round_float(round(value / self.q) * self.q)
 
     def list_extremes(self) -> tuple[Value, ...]:
         return (self.compute_value(0.5),)
@@ -300,7 +306,9 @@ def _format_call(
     name: str, *arguments: float | None, prior: Prior | None = None
 ) -> str:
     parts = [_format_number(value) for value in arguments if value is not None]
-    return f"{name}({', '.join([*parts, *([str(prior)] if prior else [])])})"
+    if prior is not None:
+        parts.append(str(prior))
+    return f"{name}({', '.join(parts)})"
 
 
 def _check_numbers(name: str, *numbers: float | None) -> None:

@@ -73,7 +73,11 @@ class Encoding:
                 self._column[position] = len(self.columns)
                 self.columns.append(
                     Column(
-                        position.path, value, parent, branch, _compute_centres(value)
+                        position.path,
+                        value,
+                        parent,
+                        branch,
+                        _compute_centres(value),
                     )
                 )
 
@@ -87,9 +91,9 @@ class Encoding:
         """The point of `config`, with NaN for missing values if `partial`. Raises FaultsError."""
         u_D = np.full(len(self), np.nan)
         faults = self._encode(self.space, config, ROOT, u_D)
-        if faults := [
-            fault for fault in faults if not partial or fault.rule != _MISSING
-        ]:
+        if partial:
+            faults = [fault for fault in faults if fault.rule != _MISSING]
+        if faults:
             raise FaultsError(*faults)
         return u_D
 
@@ -105,23 +109,24 @@ class Encoding:
     def complete(self, partial: Mapping[str, Value], u_D: Array) -> dict[str, Value]:
         """`partial`, completed from the point. Raises FaultsError for invalid values."""
         partial_D = self.encode(partial, partial=True)
-        config = self.decode(np.where(np.isnan(partial_D), u_D, partial_D))
+        merged_D = np.where(np.isnan(partial_D), u_D, partial_D)
+        config = self.decode(merged_D)
         # The written values: exp(log(0.01)) is not 0.01
         return _update_config(config, partial)
 
     def snap(self, u_ND: Array) -> Array:
         """Each coordinate moved to the centre of its value's cell, NaN where it is inactive."""
-        snapped_ND = np.clip(np.where(np.isnan(u_ND), _INACTIVE, u_ND), 0.0, 1.0)
+        snapped_ND = np.where(np.isnan(u_ND), _INACTIVE, u_ND)
+        snapped_ND = np.clip(snapped_ND, 0.0, 1.0)
         for d, column in enumerate(self.columns):  # parents come before their children
             if column.centres_C is not None:
                 snapped_ND[:, d] = column.centres_C[
                     self.find_cells(d, snapped_ND[:, d])
                 ]
             if column.parent >= 0:
-                chosen_N = self.find_cells(column.parent, snapped_ND[:, column.parent])
-                active_N = ~np.isnan(snapped_ND[:, column.parent]) & (
-                    chosen_N == column.branch
-                )
+                parent_N = snapped_ND[:, column.parent]
+                chosen_N = self.find_cells(column.parent, parent_N)
+                active_N = ~np.isnan(parent_N) & (chosen_N == column.branch)
                 snapped_ND[~active_N, d] = np.nan
         return snapped_ND
 
@@ -132,7 +137,8 @@ class Encoding:
         u_N = np.nan_to_num(u_N)
         if isinstance(self.columns[d].domain, Choice):
             count = len(centres_C)
-            return np.minimum((u_N * count).astype(np.int64), count - 1)
+            cell_N = (u_N * count).astype(np.int64)
+            return np.minimum(cell_N, count - 1)
         return np.searchsorted((centres_C[1:] + centres_C[:-1]) / 2, u_N).astype(
             np.int64
         )
@@ -191,7 +197,8 @@ class Encoding:
         if not fits:
             return [Fault(at.path, f"must be one of {choice}", value)]
         faults, option_D = min(fits, key=lambda fit: len(fit[0]))
-        u_D[~np.isnan(option_D)] = option_D[~np.isnan(option_D)]
+        active_D = ~np.isnan(option_D)
+        u_D[active_D] = option_D[active_D]
         return faults
 
 
@@ -211,7 +218,8 @@ def complete_config(
         if not is_same(constant, values[name])
     ]
     if not is_allowed(forbid, config):
-        faults.append(Fault("", f"the space forbids it: {'; '.join(forbid)}"))
+        conditions = "; ".join(forbid)
+        faults.append(Fault("", f"the space forbids it: {conditions}"))
     if faults:
         raise FaultsError(*faults)
     return config
@@ -228,7 +236,9 @@ def _update_config(
     for key, value in values.items():
         if isinstance(value, Mapping):
             value = _update_config(config[key], value)
-        config[key] = float(value) if isinstance(config[key], float) else value
+        if isinstance(config[key], float):
+            value = float(value)
+        config[key] = value
     return config
 
 
@@ -250,7 +260,8 @@ def _is_ordered(choice: Choice) -> bool:
     if len(values) < 3 or not all(map(is_number, values)):
         return False
     steps = np.diff(np.array(values, dtype=float))
-    return bool((steps > 0).all() or (steps < 0).all())
+    is_ascending = (steps > 0).all()
+    return bool(is_ascending or (steps < 0).all())
 
 
 def check_superset(old: Space, new: Space, at: Position = ROOT) -> Iterator[Fault]:
@@ -281,7 +292,8 @@ def _is_superset(new: Value, old: Value) -> bool:
             any(_is_option_superset(n, o) for n in new.values) for o in old.values
         )
     if isinstance(new, Numeric) and isinstance(old, Numeric):
-        same_kind = (new.log, new.integer, new.step) == (old.log, old.integer, old.step)
+        old_kind = (old.log, old.integer, old.step)
+        same_kind = (new.log, new.integer, new.step) == old_kind
         return same_kind and new.first <= old.first and old.last <= new.last
     if isinstance(new, Domain) and not isinstance(old, Domain):
         return has_value(new, old)

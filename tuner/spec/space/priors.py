@@ -41,19 +41,24 @@ class _Near:
 
     def compute_quantile(self, u: float) -> float:
         low, high = self._compute_bounds()
-        draw = self.centre + self.sd * scipy.special.ndtri(low + u * (high - low))
+        share = low + u * (high - low)
+        draw = self.centre + self.sd * scipy.special.ndtri(share)
         return float(np.clip(draw, 0.0, 1.0))
 
     def compute_density(self, u_M: Array) -> Array:
         """Relative to the even distribution."""
         low, high = self._compute_bounds()
         area = math.sqrt(2 * math.pi) * self.sd * (high - low)
-        return np.asarray(np.exp(-0.5 * ((u_M - self.centre) / self.sd) ** 2) / area)
+        deviation_M = (u_M - self.centre) / self.sd
+        return np.asarray(np.exp(-0.5 * deviation_M**2) / area)
 
     def _compute_bounds(self) -> tuple[float, float]:
         low = -self.centre / self.sd
         high = (1 - self.centre) / self.sd
-        return float(scipy.special.ndtr(low)), float(scipy.special.ndtr(high))
+        return (
+            float(scipy.special.ndtr(low)),
+            float(scipy.special.ndtr(high)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +75,17 @@ class _Option:
         other = min(
             int((u - self.share) / (1 - self.share) * (self.count - 1)), self.count - 2
         )
-        return (other + (other >= self.number) + 0.5) / self.count
+        if other >= self.number:
+            other += 1
+        return (other + 0.5) / self.count
 
     def compute_density(self, u_M: Array) -> Array:
         if self.count == 1:
             return np.ones_like(u_M)
         number_M = np.minimum((u_M * self.count).astype(int), self.count - 1)
         others = (1 - self.share) / (self.count - 1)
-        return self.count * np.where(number_M == self.number, self.share, others)
+        share_M = np.where(number_M == self.number, self.share, others)
+        return self.count * share_M
 
 
 class Priors:
@@ -102,16 +110,18 @@ class Priors:
         log_M = np.zeros(len(u_MD))
         for d, prior in self._priors.items():
             active_M = ~np.isnan(u_MD[:, d])
-            density_M = _EVEN + (1 - _EVEN) * prior.compute_density(u_MD[active_M, d])
+            density_M = prior.compute_density(u_MD[active_M, d])
+            density_M = _EVEN + (1 - _EVEN) * density_M
             log_M[active_M] += np.log(density_M)
         return log_M
 
     def estimate_trust(self, u_ND: Array, loss_N: Array) -> float:
         """From 0, where trials speak against the priors, to 1, where they do not."""
-        density_N, ends_N = (
-            _compute_ranks(x_N) for x_N in (self.log_density(u_ND), loss_N)
-        )
-        if len(loss_N) < _FEW or not density_N.any() or not ends_N.any():
+        density_N = _compute_ranks(self.log_density(u_ND))
+        ends_N = _compute_ranks(loss_N)
+        if len(loss_N) < _FEW:
+            return 1.0
+        if not density_N.any() or not ends_N.any():
             return 1.0
         agreement = -float(np.corrcoef(density_N, ends_N)[0, 1])
         return float(
@@ -127,12 +137,15 @@ class Priors:
     ) -> Array:
         """`drawn(u_D)` if `lot`, from 0 to 1, is low; ever less often with the draw's number."""
         share = trust * (1 - _EVEN) * _EARLY / (_EARLY + number)
-        return self.transform(u_D) if lot < share else u_D
+        if lot < share:
+            return self.transform(u_D)
+        return u_D
 
 
 def _compute_ranks(x_N: Array) -> Array:
     """From 0 on; equal values have equal ranks."""
-    return np.unique(x_N, return_inverse=True)[1].astype(float)
+    _, rank_N = np.unique(x_N, return_inverse=True)
+    return rank_N.astype(float)
 
 
 def _build_prior(column: Column) -> _Near | _Option | None:
@@ -141,7 +154,8 @@ def _build_prior(column: Column) -> _Near | _Option | None:
         return None
     confidence = domain.prior.confidence
     if isinstance(domain, Numeric):
-        return _Near(quantile(domain, domain.prior.value) or 0.0, _SD / confidence)
+        centre = quantile(domain, domain.prior.value) or 0.0
+        return _Near(centre, _SD / confidence)
     number = domain.expected or 0
     count = len(domain.values)
     if column.categories:

@@ -22,7 +22,8 @@ class Position(NamedTuple):
     branches: tuple[tuple[str, int], ...] = ()
 
     def append_name(self, name: str) -> Position:
-        return Position(f"{self.path}.{name}" if self.path else name, self.branches)
+        path = f"{self.path}.{name}" if self.path else name
+        return Position(path, self.branches)
 
     def append_branch(self, number: int) -> Position:
         return Position(self.path, (*self.branches, (self.path, number)))
@@ -63,9 +64,10 @@ def transform(
         here = at.append_name(key)
         if isinstance(value, Domain):
             result[key] = replace(here, value)
+        elif isinstance(value, Mapping):
+            result[key] = transform(value, replace, here)
         else:
-            nested = isinstance(value, Mapping)
-            result[key] = transform(value, replace, here) if nested else value
+            result[key] = value
     return result
 
 
@@ -164,7 +166,8 @@ def quantile(domain: Domain, value: Value) -> float | None:
         # NaN, or what no float can hold
         return None
     if isinstance(domain, Normal):  # `at` cuts the tails off at these quantiles
-        return min(max(NormalDist(domain.mean, domain.sd).cdf(value), 1e-4), 1 - 1e-4)
+        u = NormalDist(domain.mean, domain.sd).cdf(value)
+        return min(max(u, 1e-4), 1 - 1e-4)
     assert isinstance(domain, Numeric)
     low = domain.first
     high = domain.last
@@ -172,8 +175,10 @@ def quantile(domain: Domain, value: Value) -> float | None:
     slack = 1e-9 * max(abs(low), abs(high), 1e-300)
     if not low - slack <= value <= high + slack:
         return None
-    if step is not None and abs(value - round(value / step) * step) > 1e-6 * step:
-        return None
+    if step is not None:
+        nearest = round(value / step) * step
+        if abs(value - nearest) > 1e-6 * step:
+            return None
     if low == high:
         return 0.5
     value = min(max(value, low), high)
@@ -190,7 +195,10 @@ def _compute_position(value: float, low: float, high: float, log: bool) -> float
         value = math.log(value)
         low = math.log(low)
         high = math.log(high)
-    return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.5
+    if high > low:
+        position = (value - low) / (high - low)
+        return min(max(position, 0.0), 1.0)
+    return 0.5
 
 
 def is_same(a: Any, b: Any) -> bool:

@@ -20,7 +20,11 @@ from tuner.vision.models._layers import GlobalMean, build_sequence, round_channe
 
 STEM = 16  # channels
 DROPOUT = 0.2
-BLOCKS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}
+BLOCKS = {
+    "resnet18": (2, 2, 2, 2),
+    "resnet34": (3, 4, 6, 3),
+    "resnet50": (3, 4, 6, 3),
+}
 WIDTHS = (64, 128, 256, 512)  # channels of the residual stages
 EXPANSION = 4  # of a bottleneck's channels, in its last convolution
 
@@ -62,7 +66,10 @@ SMALL = (
     *[Step(5, 576, 96, True, True, 1)] * 2,
 )
 # And the channels before the head
-SIZES = {"large": (LARGE, 1280), "small": (SMALL, 1024)}
+SIZES = {
+    "large": (LARGE, 1280),
+    "small": (SMALL, 1024),
+}
 
 
 def build_network(name: str, num_classes: int) -> nn.Module:
@@ -112,7 +119,15 @@ def _build_convolution(
 ) -> nn.Module:
     """Convolution - BatchNorm - activation, if any."""
     padding = kernel // 2
-    conv = nn.Conv2d(before, after, kernel, stride, padding, groups=groups, bias=False)
+    conv = nn.Conv2d(
+        before,
+        after,
+        kernel,
+        stride,
+        padding,
+        groups=groups,
+        bias=False,
+    )
     norm = nn.BatchNorm2d(after, eps=1e-3, momentum=0.01)
     return nn.Sequential(conv, norm, *activation)
 
@@ -128,7 +143,9 @@ class Squeeze(nn.Module):
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         mean_NC11 = x_NCHW.mean((2, 3), keepdim=True)
-        return x_NCHW * F.hardsigmoid(self.fc2(F.relu(self.fc1(mean_NC11))))
+        narrow_NC11 = F.relu(self.fc1(mean_NC11))
+        scale_NC11 = F.hardsigmoid(self.fc2(narrow_NC11))
+        return x_NCHW * scale_NC11
 
 
 class InvertedResidual(nn.Module):
@@ -144,11 +161,19 @@ class InvertedResidual(nn.Module):
             if wide != in_channels
             else []
         )
-        each = {"kernel": step.kernel, "stride": step.stride, "groups": wide}
-        layers.append(_build_convolution(wide, wide, activation(), **each))
+        depthwise = _build_convolution(
+            wide,
+            wide,
+            activation(),
+            kernel=step.kernel,
+            stride=step.stride,
+            groups=wide,
+        )
+        layers.append(depthwise)
         if step.squeezes:
             layers.append(Squeeze(wide))
-        self.block = nn.Sequential(*layers, _build_convolution(wide, step.channels))
+        layers.append(_build_convolution(wide, step.channels))
+        self.block = nn.Sequential(*layers)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         out_NCHW: Tensor = self.block(x_NCHW)
@@ -162,24 +187,32 @@ class Residual(nn.Module):
         self, in_channels: int, channels: int, stride: int, *, bottleneck: bool
     ) -> None:
         super().__init__()
-        kernels = [1, 3, 1] if bottleneck else [3, 3]
-        widths = [in_channels, channels, channels, EXPANSION * channels][
-            : len(kernels) + 1
-        ]
+        kernels = [3, 3]
+        widths = [in_channels, channels, channels]
+        if bottleneck:
+            kernels = [1, 3, 1]
+            widths.append(EXPANSION * channels)
         self.depth = len(kernels)
         shrinking = kernels.index(3)
         for index, (before, after) in enumerate(pairwise(widths)):
             kernel = kernels[index]
             step = stride if index == shrinking else 1
             conv = nn.Conv2d(
-                before, after, kernel, step, padding=kernel // 2, bias=False
+                before,
+                after,
+                kernel,
+                step,
+                padding=kernel // 2,
+                bias=False,
             )
             self.add_module(f"conv{index + 1}", conv)
             self.add_module(f"bn{index + 1}", nn.BatchNorm2d(after))
         self.downsample: nn.Module = nn.Identity()
         if stride > 1 or in_channels != widths[-1]:
-            shortcut = nn.Conv2d(in_channels, widths[-1], 1, stride, bias=False)
-            self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(widths[-1]))
+            out_channels = widths[-1]
+            shortcut = nn.Conv2d(in_channels, out_channels, 1, stride, bias=False)
+            norm = nn.BatchNorm2d(out_channels)
+            self.downsample = nn.Sequential(shortcut, norm)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         out_NCHW = x_NCHW
@@ -204,8 +237,11 @@ class ResNet(nn.Module):
         self.maxpool = nn.MaxPool2d(3, 2, padding=1)
         before = WIDTHS[0]
         for index, (channels, count) in enumerate(zip(WIDTHS, blocks, strict=True)):
-            after = channels * (EXPANSION if bottleneck else 1)
-            strides = (2 if index else 1, *[1] * (count - 1))
+            after = channels
+            if bottleneck:
+                after *= EXPANSION
+            first_stride = 2 if index else 1
+            strides = (first_stride, *[1] * (count - 1))
             inputs = (before, *[after] * (count - 1))
             stage = [
                 Residual(width, channels, stride, bottleneck=bottleneck)
@@ -221,7 +257,8 @@ class ResNet(nn.Module):
                 )
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        x_NCHW = self.maxpool(F.relu(self.bn1(self.conv1(x_NCHW)), inplace=True))
+        x_NCHW = self.bn1(self.conv1(x_NCHW))
+        x_NCHW = self.maxpool(F.relu(x_NCHW, inplace=True))
         for number in range(1, len(WIDTHS) + 1):
             x_NCHW = self.get_submodule(f"layer{number}")(x_NCHW)
         logits_NK: Tensor = self.fc(x_NCHW.mean((2, 3)))
