@@ -184,10 +184,11 @@ def _find_region(domain: Domain, values: Sequence[float]) -> Numeric:
     upper = math.ceil(high / domain.step - _NOISE) * domain.step
     # Whose upper bound is exclusive
     above = 1 if domain.integer and domain.step == 1 else 0
+    as_written = round if domain.integer else round_float
     return replace(
         domain,
-        lower=round_float(max(lower, domain.first)),
-        upper=round_float(min(upper, domain.last)) + above,
+        lower=as_written(max(lower, domain.first)),
+        upper=as_written(min(upper, domain.last)) + above,
     )
 
 
