@@ -517,3 +517,10 @@ def test_a_control_journaled_after_a_resume_was_prepared_is_not_lost(steered, tm
     with late:
         pass
     assert read_current_document(ExperimentFolder(folder))["spec"]["num_samples"] == 9
+
+
+@pytest.mark.parametrize("more", [{"add_samples": 1}, {"time_budget_s": 60}])
+def test_a_new_search_takes_its_length_from_the_spec(spec, more):
+    with pytest.raises(UsageError):
+        AskTell(spec, **more)
+    assert not spec.folder.exists()

@@ -74,6 +74,11 @@ class AskTell:
     ) -> None:
         self._more = Extension(add_samples, time_budget_s)
         self._is_new = isinstance(experiment, ExperimentSpec | Plan)
+        if self._is_new and self._more != Extension():
+            raise errors.UsageError(
+                "add_samples and time_budget_s are for the folder of an experiment that has "
+                "begun: in a new one's spec, set num_samples and time_budget_s"
+            )
         # The experiment.json of what is resumed
         self._extended: dict[str, Any] | None = None
         if isinstance(experiment, Plan):
