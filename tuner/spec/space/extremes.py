@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tuner.spec.space.constraints import is_allowed
 from tuner.spec.space.domains import Domain, Space, Value
-from tuner.spec.space.spaces import compute_config_key, config_at
+from tuner.spec.space.spaces import config_at
 
 _MOST_PAIRS = 1000
 _MOST_DRAWS = 100  # for values that a forbidding expression allows beside given ones
@@ -35,13 +35,12 @@ def list_extreme_configs(space: Space, forbid: Sequence[str] = ()) -> list[Confi
     """
     extremes = {name: _list_extremes(value) for name, value in space.items()}
     first = {name: values[0] for name, values in extremes.items()}
+    others = 1 if is_allowed(forbid, first) else 0
     chosen: list[Config] = [
-        {name: value} for name, values in extremes.items() for value in values
+        {name: value} for name, values in extremes.items() for value in values[others:]
     ]
-    configs = [config for config, _ in _complete_configs(space, first, chosen, forbid)]
-    return list(
-        {compute_config_key(config): config for config in configs or [first]}.values()
-    )
+    completed = _complete_configs(space, first, [{}, *chosen], forbid)
+    return [config for config, _ in completed] or [first]
 
 
 def list_paired_configs(
