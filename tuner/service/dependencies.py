@@ -49,9 +49,15 @@ def choose_rows(
     top: Top = None,
 ) -> Chosen:
     rows = results.rows
-    matches = select_trial_rows(rows, where=where, sort=sort, reverse=reverse)
+    matches = select_trial_rows(
+        rows,
+        where=where,
+        sort=sort,
+        reverse=reverse,
+    )
     order = [*choose_trials(results, matches, top)]
-    return Chosen([rows[number] for number in order[offset:][:limit]], len(order))
+    page = [rows[number] for number in order[offset:][:limit]]
+    return Chosen(page, len(order))
 
 
 ChosenRows = Annotated[Chosen, Depends(choose_rows)]

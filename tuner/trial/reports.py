@@ -19,7 +19,9 @@ Checked = tuple[dict[str, float], list[str], Failure | None]
 
 
 def check_report(
-    report: object, metric: str, required: Collection[str] = ()
+    report: object,
+    metric: str,
+    required: Collection[str] = (),
 ) -> Checked:
     """The metrics of `report` that can be recorded: (metrics, names left out, failure or None).
 
@@ -35,7 +37,8 @@ def check_report(
     flat = dict(islice(_flatten(report), MOST_METRICS + 1))
     if len(flat) > MOST_METRICS:
         return _reject(f"reported more than {MOST_METRICS:,} metrics")
-    if len(longest := max(flat, key=len, default="")) > LONGEST_NAME:
+    longest = max(flat, key=len, default="")
+    if len(longest) > LONGEST_NAME:
         length = f"{len(longest):,} characters; it may have {LONGEST_NAME}"
         fault = f"reported a metric whose name has {length}: {longest[:60]}..."
         return _reject(fault)
@@ -46,21 +49,24 @@ def check_report(
         return _reject(message)
     value = numbers[metric]
     if value is None:
-        return _reject(f"{metric!r} is no number: {flat[metric]!r}"[:200])
+        message = f"{metric!r} is no number: {flat[metric]!r}"
+        return _reject(message[:200])
     if not math.isfinite(value):
         return _reject(f"{metric!r} is {value}", "nan")
     metrics = {
         name: v for name, v in numbers.items() if v is not None and math.isfinite(v)
     }
     lacking = sorted(set(required) - metrics.keys())
-    if absent := [name for name in lacking if numbers.get(name) is None]:
-        rule = f"did not report {absent[0]!r}, which the objective needs, as a number"
-        reported = (
-            f"it reported {', '.join(metrics)}{_suggest_name(absent[0], metrics)}"
-        )
+    absent = [name for name in lacking if numbers.get(name) is None]
+    if absent:
+        first = absent[0]
+        rule = f"did not report {first!r}, which the objective needs, as a number"
+        names = ", ".join(metrics)
+        reported = f"it reported {names}{_suggest_name(first, metrics)}"
         return _reject(clip_message(f"{rule}; {reported}"))
     if lacking:  # NaN: the config may be the reason
-        return _reject(f"{lacking[0]!r} is {numbers[lacking[0]]}", "nan")
+        first = lacking[0]
+        return _reject(f"{first!r} is {numbers[first]}", "nan")
     return (
         metrics,
         [name for name in numbers if name not in metrics and name != DONE],
@@ -74,16 +80,19 @@ def _reject(message: str, kind: str = "bad_report") -> Checked:
 
 def _suggest_name(part: str, metrics: Iterable[str]) -> str:
     """How a limit names a metric such as "val/acc", if only a `part` of its name was looked for."""
-    names = (
-        name for name in metrics if part.replace(".", "/") in (name, *name.split("/"))
-    )
+    path = part.replace(".", "/")
+    names = (name for name in metrics if path in (name, *name.split("/")))
     name = next(names, None)
-    return "" if name is None else f"; in a limit write value({name!r})"
+    if name is None:
+        return ""
+    return f"; in a limit write value({name!r})"
 
 
 def is_last_report(report: object) -> bool:
     """Whether a report is its trial's last: its `done` is true. A number is a metric."""
-    return isinstance(report, Mapping) and _convert_scalar(report.get(DONE)) is True
+    if not isinstance(report, Mapping):
+        return False
+    return _convert_scalar(report.get(DONE)) is True
 
 
 def _flatten(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -97,21 +106,23 @@ def _flatten(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str,
 
 def _convert_scalar(value: Any) -> Any:
     """A scalar of numpy or torch as Python's."""
-    return value.item() if getattr(value, "ndim", None) == 0 else value
+    if getattr(value, "ndim", None) == 0:
+        return value.item()
+    return value
 
 
 def _convert_number(value: Any) -> float | None:
     if not isinstance(value, Real):
         # numpy's are Real, and its integers are recorded as floats
         value = _convert_scalar(value)
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool):
+        return None
+    if not isinstance(value, Real):
         return None
     if isinstance(value, int):
-        return (
-            int(value)
-            if abs(value) <= _LARGEST
-            else math.inf
-            if value > 0
-            else -math.inf
-        )
+        if abs(value) <= _LARGEST:
+            return int(value)
+        if value > 0:
+            return math.inf
+        return -math.inf
     return float(value)

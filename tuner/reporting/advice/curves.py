@@ -61,18 +61,21 @@ class Curve:
 
     def find_best(self, epoch: float) -> float:
         """The best cost up to an epoch."""
-        return self.so_far[
-            max(e for e in self.so_far if e <= max(epoch, min(self.so_far)))
-        ]
+        end = max(epoch, min(self.so_far))
+        last = max(e for e in self.so_far if e <= end)
+        return self.so_far[last]
 
 
 def _build_curve(record: SearchRecord, trial: TrialRecord) -> Curve:
     cost = dict(record.list_costs(trial))
     values = np.array(list(cost.values()))
     half = values[len(values) // 2 :]
-    bends = np.abs(np.diff(half, 2)) if len(half) > 2 else np.zeros(1)
+    bends = np.zeros(1)
+    if len(half) > 2:
+        bends = np.abs(np.diff(half, 2))
     noise = float(np.median(bends)) / 0.6745 / sqrt(6)
-    so_far = dict(zip(cost, map(float, np.minimum.accumulate(values)), strict=True))
+    best_costs = map(float, np.minimum.accumulate(values))
+    so_far = dict(zip(cost, best_costs, strict=True))
     return Curve(trial, cost, so_far, noise)
 
 
@@ -89,12 +92,16 @@ def check_curves(record: SearchRecord) -> Iterator[Finding]:
     ]
     length = record.spec.epochs or max((t.last_epoch for t in ended), default=0)
     whole = [t for t in ended if t.last_epoch >= length]
-    count = min(max(ceil(len(whole) / 3), _FEWEST), _MOST)
+    third = ceil(len(whole) / 3)
+    count = min(max(third, _FEWEST), _MOST)
     leading = [_build_curve(record, trial) for trial in whole[:count]]
     if len(leading) >= _FEWEST and length >= _SHORTEST:
         overfit = list(_check_overfitting(record, length, leading))
-        yield from overfit or _check_improvement(record, length, leading)
-        yield from () if overfit else _check_plateau(record, length, leading)
+        if overfit:
+            yield from overfit
+        else:
+            yield from _check_improvement(record, length, leading)
+            yield from _check_plateau(record, length, leading)
     yield from _check_noise(record, length)
 
 
@@ -107,7 +114,8 @@ def _check_noise(record: SearchRecord, length: int) -> Iterator[Finding]:
     from scipy.special import chdtri
 
     shortest = max(length // 3, 2 * _SHORTEST)
-    trials = [record.trials[n] for n in record.list_leaders(1.0, 1)]
+    leaders = record.list_leaders(1.0, 1)
+    trials = [record.trials[n] for n in leaders]
     curves = [
         _build_curve(record, t) for t in trials if len(record.list_costs(t)) >= shortest
     ][:_MOST]
@@ -115,14 +123,17 @@ def _check_noise(record: SearchRecord, length: int) -> Iterator[Finding]:
         return
     last = min(max(curve.cost) for curve in curves)
     n = len(curves)
-    halves = [
-        [c for e, c in each.cost.items() if last / 2 < e <= last] for each in curves
-    ]
-    means = compute_mean([float(np.mean(half)) for half in halves])
+    half_means = []
+    for curve in curves:
+        half = [cost for epoch, cost in curve.cost.items() if last / 2 < epoch <= last]
+        half_means.append(float(np.mean(half)))
+    means = compute_mean(half_means)
     noise = sqrt(sum(curve.noise**2 for curve in curves) / n)
-    least = _RISE * float(np.median([curve.improvement for curve in curves]))
+    improvements = [curve.improvement for curve in curves]
+    least = _RISE * float(np.median(improvements))
     sd = means.sd or inf
-    low, high = (noise / sd * sqrt(chdtri(n - 1, p) / (n - 1)) for p in (0.975, 0.025))
+    ratio = noise / sd
+    low, high = (ratio * sqrt(chdtri(n - 1, p) / (n - 1)) for p in (0.975, 0.025))
     if noise < max(sd, least) or low < _NOISY:
         # Trials of a strategy that learns are alike
         return
@@ -130,25 +141,27 @@ def _check_noise(record: SearchRecord, length: int) -> Iterator[Finding]:
     name = record.objective.metric
     constant = training.get("lr_schedule") == "constant"
     setting = "lr_schedule=cosine" if constant else "ema_decay=0.98"
-    fixed = {*training, *(column.path for _, column in record.searched)} - {
-        "lr_schedule"
-    }
-    smooths = record.spec.ships and setting.partition("=")[0] not in fixed
+    searched = {column.path for _, column in record.searched}
+    fixed = {*training, *searched} - {"lr_schedule"}
+    if record.spec.ships and setting.partition("=")[0] not in fixed:
+        remedy = f"{setting} smooths it."
+        command = record.format_run_command(f"training.{setting}")
+    else:
+        remedy = "let the mean of several seeds decide."
+        command = f"tuner confirm {record.name} --top {n}"
     yield Finding(
         "noisy_steps",
         "medium",
-        f"{name} jumps by {format_number(noise)} (sd) from epoch to epoch, {noise / sd:.1f} times "
+        f"{name} jumps by {format_number(noise)} (sd) from epoch to epoch, {ratio:.1f} times "
         f"({low:.1f} to {high:.1f}) what the means of the best {n} trials differ by.",
-        "The best epoch wins by chance: "
-        + (
-            f"{setting} smooths it."
-            if smooths
-            else "let the mean of several seeds decide."
-        ),
-        record.format_run_command(f"training.{setting}")
-        if smooths
-        else f"tuner confirm {record.name} --top {n}",
-        {"noise": noise, "between": sd, "n": n, "interval": [low, high]},
+        f"The best epoch wins by chance: {remedy}",
+        command,
+        {
+            "noise": noise,
+            "between": sd,
+            "n": n,
+            "interval": [low, high],
+        },
     )
 
 
@@ -160,28 +173,38 @@ def _check_improvement(
     The next doubling gains what the last one did, less by the ratio of the last one to the one
     before. Silent where the learning rate falls to its end: such a curve improves at every length.
     """
-    rates = [[rate for _, rate in curve.trial.list_values("lr")] for curve in curves]
-    if any(
-        len(each) > 1 and each[-1] < _ANNEALED * each[len(each) // 2] for each in rates
-    ):
-        return
+    for curve in curves:
+        rates = [rate for _, rate in curve.trial.list_values("lr")]
+        if len(rates) > 1 and rates[-1] < _ANNEALED * rates[len(rates) // 2]:
+            return
     gains = []
     shares = []
     for curve in curves:
-        last = curve.find_best(length / 2) - curve.find_best(length)
-        before = curve.find_best(length / 4) - curve.find_best(length / 2)
+        middle = curve.find_best(length / 2)
+        last = middle - curve.find_best(length)
+        before = curve.find_best(length / 4) - middle
         ratio = min(last / before, 1.0) if before > 0 else 1.0
-        gains.append(last * ratio)
-        shares.append(
-            last * ratio / curve.improvement if curve.improvement > 0 else 0.0
-        )
+        forecast = last * ratio
+        gains.append(forecast)
+        if curve.improvement > 0:
+            shares.append(forecast / curve.improvement)
+        else:
+            shares.append(0.0)
     gain = compute_mean(gains)
     of_all = compute_mean(shares)
-    noise = float(np.median([curve.noise for curve in curves]))
+    noises = [curve.noise for curve in curves]
+    noise = float(np.median(noises))
     low = gain.low or 0.0
     high = gain.high or 0.0
-    if of_all.low is None or of_all.low < _GAIN or gain.mean < noise:
+    if of_all.low is None or of_all.low < _GAIN:
         return
+    if gain.mean < noise:
+        return
+    if record.spec.scheduler:
+        command = f"tuner resume {record.name} scheduler.max_t={2 * length}"
+    else:
+        settings = _list_length_settings(record, 2 * length)
+        command = record.format_run_command(*settings)
     yield Finding(
         "max_t_short",
         "high" if of_all.low > 2 * _GAIN else "medium",
@@ -189,9 +212,7 @@ def _check_improvement(
         f"would gain {format_number(gain.mean)} of {record.objective.metric} by forecast "
         f"({format_number(low)} to {format_number(high)}).",
         "They are cut off before they are good; longer trials may also rank differently.",
-        f"tuner resume {record.name} scheduler.max_t={2 * length}"
-        if record.spec.scheduler
-        else record.format_run_command(*_list_length_settings(record, 2 * length)),
+        command,
         {
             "n": len(curves),
             "max_t": length,
@@ -211,26 +232,28 @@ def _check_plateau(
         slack = max(_FLAT * curve.improvement, 3 * curve.noise)
         if slack > _RISE * curve.improvement:
             return
-        best = curve.find_best(length)
+        level = curve.find_best(length) + slack
         ends.append(
-            next(epoch for epoch, cost in curve.so_far.items() if cost <= best + slack)
+            next(epoch for epoch, cost in curve.so_far.items() if cost <= level)
         )
-    shorter = _find_least_length(record, ceil(1.25 * max(ends)), length)
-    spent = sum(trial.last_epoch for trial in record.history.trials.values())
-    saved = sum(max(0, t.last_epoch - shorter) for t in record.history.trials.values())
-    if max(ends) > length / 2 or shorter >= 0.7 * length:
+    end = max(ends)
+    shorter = _find_least_length(record, ceil(1.25 * end), length)
+    last_epochs = [trial.last_epoch for trial in record.history.trials.values()]
+    spent = sum(last_epochs)
+    saved = sum(max(0, epoch - shorter) for epoch in last_epochs)
+    if end > length / 2 or shorter >= 0.7 * length:
         return
     yield Finding(
         "max_t_long",
         "low" if saved < 0.2 * spent else "medium",
         f"The leading {len(curves)} whole trials reach their best, up to {100 * _FLAT:.0f} % or "
-        f"noise, by epoch {max(ends)} of {length} (median {np.median(ends):g}).",
+        f"noise, by epoch {end} of {length} (median {np.median(ends):g}).",
         f"With {shorter} epochs this search would have trained {100 * saved / spent:.0f} % fewer.",
         record.format_run_command(*_list_length_settings(record, shorter)),
         {
             "n": len(curves),
             "max_t": length,
-            "best_by": max(ends),
+            "best_by": end,
             "saved_epochs": saved,
         },
     )
@@ -241,7 +264,8 @@ def _list_length_settings(record: SearchRecord, epochs: int) -> list[str]:
     if scheduler is None:
         return [f"training.epochs={epochs}"]
     settings = [f"scheduler.max_t={epochs}"]
-    if (getattr(scheduler, "grace_period", None) or 0) > epochs:
+    grace_period = getattr(scheduler, "grace_period", None) or 0
+    if grace_period > epochs:
         settings.append(f"scheduler.grace_period={epochs}")
     return settings
 
@@ -264,27 +288,38 @@ def _check_overfitting(
     best_epochs = []
     for curve in curves:
         train = dict(curve.trial.list_values(twin))
-        best = min(curve.cost, key=lambda epoch: curve.cost[epoch])
-        tail = [cost for epoch, cost in curve.cost.items() if epoch > 0.9 * length]
-        if best not in train or length not in train or train[length] >= train[best]:
+        costs = curve.cost
+        best = min(costs, key=lambda epoch: costs[epoch])
+        tail = [cost for epoch, cost in costs.items() if epoch > 0.9 * length]
+        if best not in train or length not in train:
             return
-        lost = float(np.mean(tail)) - curve.cost[best] - 2 * curve.noise
-        rises.append(lost / curve.improvement if curve.improvement > 0 else 0.0)
+        if train[length] >= train[best]:
+            return
+        cost_at_end = float(np.mean(tail))
+        lost = cost_at_end - costs[best] - 2 * curve.noise
+        if curve.improvement > 0:
+            rises.append(lost / curve.improvement)
+        else:
+            rises.append(0.0)
         best_epochs.append(best)
     rise = compute_mean(rises)
     median = ceil(float(np.median(best_epochs)))
-    if rise.low is None or rise.low < _RISE or median > 0.75 * length:
+    if rise.low is None or rise.low < _RISE:
+        return
+    if median > 0.75 * length:
         return
     searched = {column.path for _, column in record.searched}
-    present = [
+    present = sorted(
         n
         for n in (*searched, *record.spec.training)
         if any(r in n for r in _REGULARISERS)
-    ]
-    regularisers = ", ".join(sorted(present)) or "none"
-    lacks = record.spec.ships and "weight_decay" not in present
-    shorter = _find_least_length(record, median, length)
-    setting = "search.space.weight_decay=loguniform(1e-5, 0.1)"
+    )
+    regularisers = ", ".join(present) or "none"
+    if record.spec.ships and "weight_decay" not in present:
+        settings = ["search.space.weight_decay=loguniform(1e-5, 0.1)"]
+    else:
+        shorter = _find_least_length(record, median, length)
+        settings = _list_length_settings(record, shorter)
     yield Finding(
         "overfitting",
         "medium",
@@ -292,14 +327,12 @@ def _check_overfitting(
         f"and then loses {100 * rise.mean:.0f} % of what it had gained "
         f"({100 * rise.low:.0f} % to {100 * (rise.high or rise.mean):.0f} %), while {twin} falls.",
         f"They overfit; regularisers of this search: {regularisers}.",
-        record.format_run_command(
-            *([setting] if lacks else _list_length_settings(record, shorter))
-        ),
+        record.format_run_command(*settings),
         {
             "n": len(curves),
             "best_epoch": median,
             "rise": rise.mean,
             "interval": [rise.low, rise.high],
-            "regularisers": sorted(present),
+            "regularisers": present,
         },
     )

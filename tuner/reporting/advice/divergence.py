@@ -27,7 +27,9 @@ def check_divergence(record: SearchRecord) -> Iterator[Finding]:
     """The rule, if it holds for most trials that diverged, and for few others."""
     bad = int(record.diverged_N.sum())
     n = len(record.trials)
-    rule = find_rule(record) if bad >= _FEWEST and n >= _FEWEST_TRIALS else None
+    if bad < _FEWEST or n < _FEWEST_TRIALS:
+        return
+    rule = find_rule(record)
     if rule is None:
         return
     text, holds_N = rule
@@ -37,7 +39,11 @@ def check_divergence(record: SearchRecord) -> Iterator[Finding]:
         return
     low, high = wilson(bad / n, n)
     low_inside, high_inside = wilson(hits / inside, inside)
-    severity: Severity = "high" if low > 0.15 else "medium" if low > 0.05 else "low"
+    severity: Severity = "low"
+    if low > 0.15:
+        severity = "high"
+    elif low > 0.05:
+        severity = "medium"
     yield Finding(
         "diverged",
         severity,
@@ -71,21 +77,26 @@ def find_rule(record: SearchRecord) -> tuple[str, Mask] | None:
         return None
     texts = [*masks]
     holds_MN = np.array([*masks.values()], dtype=float)
-    gain_M = _compute_gain(holds_MN @ bad_N, holds_MN.sum(axis=1), bad_N)
+    hits_M = holds_MN @ bad_N
+    inside_M = holds_MN.sum(axis=1)
+    gain_M = _compute_gain(hits_M, inside_M, bad_N)
     gain_MM = _compute_gain(
         (holds_MN * bad_N) @ holds_MN.T, holds_MN @ holds_MN.T, bad_N
     )
     chosen = [int(gain_M.argmax())]
     gain = float(gain_M[chosen[0]])
-    if gain_MM.max() > gain + _WORTH:
-        gain = float(gain_MM.max())
+    gain_of_two = float(gain_MM.max())
+    if gain_of_two > gain + _WORTH:
+        gain = gain_of_two
         chosen = [
             int(m) for m in np.unravel_index(int(gain_MM.argmax()), gain_MM.shape)
         ]
-    if gain < np.log(len(masks) ** len(chosen) / _ALPHA):
+    rules = len(masks) ** len(chosen)
+    if gain < np.log(rules / _ALPHA):
         return None
-    return " and ".join(texts[m] for m in chosen), np.asarray(
-        holds_MN[chosen].all(axis=0)
+    return (
+        " and ".join(texts[m] for m in chosen),
+        np.asarray(holds_MN[chosen].all(axis=0)),
     )
 
 
@@ -98,18 +109,24 @@ def list_comparisons(record: SearchRecord) -> dict[str, Mask]:
     for d, column in record.searched:
         values = record.list_values(column)
         name = format_name(column.path)
-        if isinstance(column.domain, Choice):
-            for option in column.domain.values:
-                if not isinstance(option, dict):
-                    is_option_N = np.array([value == option for value in values])
-                    masks[f"{name} == {format_literal(option)}"] = is_option_N
-        if not column.categories:
-            numbers_N = np.array([np.nan if v is None else float(v) for v in values])
-            u = record.u_ND[~np.isnan(record.u_ND[:, d]), d]
-            for quantile in np.quantile(u, np.linspace(0.1, 0.9, 17)):
-                bound = float(f"{column.domain.compute_value(float(quantile)):.2g}")
-                masks[f"{name} > {bound:g}"] = numbers_N > bound
-                masks[f"{name} <= {bound:g}"] = numbers_N <= bound
+        domain = column.domain
+        if isinstance(domain, Choice):
+            for option in domain.values:
+                if isinstance(option, dict):
+                    continue
+                is_option_N = np.array([value == option for value in values])
+                masks[f"{name} == {format_literal(option)}"] = is_option_N
+        if column.categories:
+            continue
+        numbers_N = np.array([np.nan if v is None else float(v) for v in values])
+        u_N = record.u_ND[:, d]
+        u = u_N[~np.isnan(u_N)]
+        levels = np.linspace(0.1, 0.9, 17)
+        for quantile in np.quantile(u, levels):
+            value = domain.compute_value(float(quantile))
+            bound = float(f"{value:.2g}")
+            masks[f"{name} > {bound:g}"] = numbers_N > bound
+            masks[f"{name} <= {bound:g}"] = numbers_N <= bound
     return masks
 
 
@@ -125,8 +142,10 @@ def _compute_gain(hits: Array, inside: Array, bad_N: Array) -> Array:
         p = np.clip(k / np.maximum(n, 1), 1e-12, 1 - 1e-12)
         return np.asarray(k * np.log(p) + (n - k) * np.log(1 - p))
 
-    both = compute_log_likelihood(hits, inside) + compute_log_likelihood(
-        bad - hits, n - inside
-    )
-    gain = both - compute_log_likelihood(np.array(bad), np.array(n))
-    return np.where(hits * (n - inside) > (bad - hits) * inside, gain, 0.0)
+    outside = n - inside
+    missed = bad - hits
+    within = compute_log_likelihood(hits, inside)
+    without = compute_log_likelihood(missed, outside)
+    overall = compute_log_likelihood(np.array(bad), np.array(n))
+    gain = within + without - overall
+    return np.where(hits * outside > missed * inside, gain, 0.0)

@@ -101,20 +101,24 @@ def build_terms(column: Column, u_N: Array) -> Array:
 def rank_values(x_N: Array) -> Array:
     """The ranks from 1 on; equals share their mean."""
     _, inverse, counts = np.unique(x_N, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse])
+    mean_ranks = np.cumsum(counts) - (counts - 1) / 2
+    return np.asarray(mean_ranks[inverse])
 
 
 def compute_normal_scores(cost_N: Array) -> Array:
     """The quantiles of a normal distribution at the ranks of the costs (Blom's)."""
     from scipy.special import ndtri
 
-    return np.asarray(ndtri((rank_values(cost_N) - 0.375) / (len(cost_N) + 0.25)))
+    levels_N = (rank_values(cost_N) - 0.375) / (len(cost_N) + 0.25)
+    return np.asarray(ndtri(levels_N))
 
 
 def _compute_residual(blocks: Sequence[Array], y_N: Array) -> float:
     """The sum of the squared residuals of least squares with an intercept."""
     x_NC = np.column_stack([np.ones(len(y_N)), *blocks])
-    return float(((y_N - x_NC @ np.linalg.lstsq(x_NC, y_N, rcond=None)[0]) ** 2).sum())
+    coefficients_C = np.linalg.lstsq(x_NC, y_N, rcond=None)[0]
+    residual_N = y_N - x_NC @ coefficients_C
+    return float((residual_N**2).sum())
 
 
 def _estimate_effect(
@@ -135,10 +139,14 @@ def _estimate_effect(
     high = _LARGEST
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (
-            (middle, high) if ncfdtr(terms, spare, middle, f) > level else (low, middle)
-        )
+        if ncfdtr(terms, spare, middle, f) > level:
+            low = middle
+        else:
+            high = middle
     bound = high / (high + spare + terms + 1)
     return Effect(
-        names, 1 - full / max(without, full), bound, float(fdtrc(terms, spare, f))
+        names,
+        1 - full / max(without, full),
+        bound,
+        float(fdtrc(terms, spare, f)),
     )

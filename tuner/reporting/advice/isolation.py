@@ -64,20 +64,25 @@ def compare_values(record: SearchRecord, name: str) -> Finding:
     groups = _group_costs(record, d, column)
     costs = {value: cost for value, cost in groups.items() if len(cost) >= _FEWEST}
     if len(costs) < 2:
-        few = f"Fewer than two values of {name} have {_FEWEST} trials."
-        command = f"tuner resume {record.name} --add-samples {4 * _BINS * _FEWEST}"
-        n = {"hyperparameter": name, "n": len(record.trials)}
-        return Finding("isolation", "open", few, "More trials decide.", command, n)
+        return Finding(
+            "isolation",
+            "open",
+            f"Fewer than two values of {name} have {_FEWEST} trials.",
+            "More trials decide.",
+            f"tuner resume {record.name} --add-samples {4 * _BINS * _FEWEST}",
+            {"hyperparameter": name, "n": len(record.trials)},
+        )
     levels = estimate_levels(record, costs)
     best = min(levels, key=lambda level: level.behind)
     tied = [
         level for level in levels if level is not best and level.behind_interval[0] <= 0
     ]
-    shown = "; ".join(
-        f"{level.value}: {format_number(level.expected_best)} "
-        f"({' to '.join(map(format_number, level.interval))}, n {level.n})"
-        for level in levels
-    )
+    estimates = []
+    for level in levels:
+        expected = format_number(level.expected_best)
+        interval = " to ".join(map(format_number, level.interval))
+        estimates.append(f"{level.value}: {expected} ({interval}, n {level.n})")
+    shown = "; ".join(estimates)
     names = join_names([level.value for level in (best, *tied)])
     return Finding(
         "isolation",
@@ -94,7 +99,8 @@ def compare_values(record: SearchRecord, name: str) -> Finding:
 def _group_costs(record: SearchRecord, d: int, column: Column) -> dict[str, Array]:
     """The costs of the trials at each value of a choice, or in each quarter of a number's."""
     finite = np.isfinite(record.cost_N)
-    cost_N = np.where(finite, record.cost_N, record.cost_N[finite].max(initial=0.0))
+    worst = record.cost_N[finite].max(initial=0.0)
+    cost_N = np.where(finite, record.cost_N, worst)
     u_N = record.u_ND[:, d]
     if isinstance(column.domain, Choice):
         values = column.domain.values
@@ -117,7 +123,8 @@ def _group_costs(record: SearchRecord, d: int, column: Column) -> dict[str, Arra
             first = int(first)
             last = int(last) + 1
         text = str(Numeric(first, last, domain.log, domain.integer))
-        costs[text] = cost_N[(u_N >= low) & (u_N < high)]
+        inside_N = (u_N >= low) & (u_N < high)
+        costs[text] = cost_N[inside_N]
     return costs
 
 
@@ -128,8 +135,9 @@ def estimate_levels(record: SearchRecord, costs: Mapping[str, Array]) -> list[Le
     means = []
     draws = []
     for cost in map(np.sort, costs.values()):
-        weights = compute_best_weights(len(cost), m)
-        rows_B = np.sort(rng.integers(len(cost), size=(_RESAMPLES, len(cost))), axis=1)
+        n = len(cost)
+        weights = compute_best_weights(n, m)
+        rows_B = np.sort(rng.integers(n, size=(_RESAMPLES, n)), axis=1)
         means.append(float(cost @ weights))
         draws.append(cost[rows_B] @ weights)
     best = int(np.argmin(means))
@@ -139,12 +147,20 @@ def estimate_levels(record: SearchRecord, costs: Mapping[str, Array]) -> list[Le
         ends = record.objective.sign * np.quantile(
             draws_B, [_LEVEL / 2, 1 - _LEVEL / 2]
         )
-        gaps = np.quantile(draws_B - draws[best], [level / 2, 1 - level / 2])
+        gap_B = draws_B - draws[best]
+        gaps = np.quantile(gap_B, [level / 2, 1 - level / 2])
         interval = (float(min(ends)), float(max(ends)))
         behind = (float(gaps[0]), float(gaps[1]))
         expected = record.objective.sign * mean
         levels.append(
-            Level(value, len(cost), expected, interval, mean - means[best], behind)
+            Level(
+                value,
+                len(cost),
+                expected,
+                interval,
+                mean - means[best],
+                behind,
+            )
         )
     return levels
 
@@ -166,13 +182,16 @@ def _suggest_command(
     setting = f"search.space.{column.path}="
     if not tied:
         return record.format_run_command(f"{setting}{best.value}")
-    factors = [
-        ((t.behind_interval[1] - t.behind) / max(t.behind, 1e-300)) ** 2 for t in tied
-    ]
+    factors = []
+    for level in tied:
+        reach = level.behind_interval[1] - level.behind
+        factors.append((reach / max(level.behind, 1e-300)) ** 2)
     factor = min(max(*factors, 1.0), _MOST)
-    count = ceil(factor * sum(level.n for level in (best, *tied)))
-    values = ", ".join(level.value for level in (best, *tied))
+    levels = (best, *tied)
+    count = ceil(factor * sum(level.n for level in levels))
+    values = ", ".join(level.value for level in levels)
     domain = (
         f"choice([{values}])" if isinstance(column.domain, Choice) else column.domain
     )
-    return f"{record.format_run_command(f'{setting}{domain}')} --num-samples {count}"
+    command = record.format_run_command(f"{setting}{domain}")
+    return f"{command} --num-samples {count}"

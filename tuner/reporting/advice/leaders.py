@@ -106,9 +106,15 @@ def _check_ties(
     top = len(close) + 1
     gap = abs(nearest.mean)
     spreads = [compute_mean(list(values.values())).sd or 0.0 for values in ordered]
-    sd = sqrt(sum(spread**2 for spread in spreads) / len(spreads))
+    variance = sum(spread**2 for spread in spreads) / len(spreads)
+    sd = sqrt(variance)
     needed = count_needed_seeds(sd, gap) if gap > 0 else _MOST_SEEDS + 1
-    is_worth = needed <= _MOST_SEEDS
+    if needed <= _MOST_SEEDS:
+        meaning = f"{needed} seeds would show such a difference."
+        command = f"tuner confirm {record.name} --top {top} --seeds {needed}"
+    else:
+        meaning = f"It takes more than {_MOST_SEEDS} seeds: treat them as equal, take the cheapest."
+        command = f"tuner best {record.name} --top {top}"
     interval = [nearest.low or 0.0, nearest.high or 0.0]
     yield Finding(
         "tied",
@@ -116,13 +122,15 @@ def _check_ties(
         f"{top} {how} configs cannot be told apart: the nearest differs from the best by "
         f"{format_number(gap)} ({' to '.join(map(format_number, interval))}; {nearest.n} seeds), "
         f"and seeds of one config by {format_number(sd)} (sd).",
-        f"{needed} seeds would show such a difference."
-        if is_worth
-        else f"It takes more than {_MOST_SEEDS} seeds: treat them as equal, take the cheapest.",
-        f"tuner confirm {record.name} --top {top} --seeds {needed}"
-        if is_worth
-        else f"tuner best {record.name} --top {top}",
-        {"gap": gap, "interval": interval, "sd": sd, "n": nearest.n, "seeds": needed},
+        meaning,
+        command,
+        {
+            "gap": gap,
+            "interval": interval,
+            "sd": sd,
+            "n": nearest.n,
+            "seeds": needed,
+        },
     )
 
 
@@ -180,16 +188,15 @@ def _check_validation_size(record: SearchRecord) -> Iterator[Finding]:
     best = build_accuracy("val_accuracy", metrics, record.validation, among=among)
     if best is None or not 0 < mean.mean < 1 or not mean.sd:
         return
-    luck = min(1.0, mean.mean * (1 - mean.mean) / best.images / mean.sd**2)
+    chance_variance = mean.mean * (1 - mean.mean) / best.images
+    luck = min(1.0, chance_variance / mean.sd**2)
     drop = luck * (values[0] - mean.mean)
-    wanted = values[0] - values[:_LEADING][-1]
+    difference = max(values[0] - values[:_LEADING][-1], _FINEST)
     least = _LEAST_DROP_OF_ALIKE if record.spec.search.learns else _LEAST_DROP
     if luck < _LUCK or drop < least:
         return
     low, high = best.interval
-    images = ceil(
-        2 * mean.mean * (1 - mean.mean) * (_POWER / max(wanted, _FINEST)) ** 2
-    )
+    images = ceil(2 * mean.mean * (1 - mean.mean) * (_POWER / difference) ** 2)
     yield Finding(
         "validation_small",
         "medium",
@@ -197,8 +204,7 @@ def _check_validation_size(record: SearchRecord) -> Iterator[Finding]:
         f"{format_number(low)} to {format_number(high)}; the best {mean.n} whole trials lie "
         f"between {format_number(values[-1])} and {format_number(values[0])}.",
         f"Luck is {100 * luck:.0f} % of what separates them: expect the best to drop by "
-        f"{format_number(drop)}. About {images:,} images show "
-        f"{format_number(max(wanted, _FINEST))}.",
+        f"{format_number(drop)}. About {images:,} images show {format_number(difference)}.",
         f"tuner confirm {record.name} --top {_LEADING}",
         {
             "accuracy": values[0],

@@ -35,10 +35,12 @@ def check_spending(record: SearchRecord) -> Iterator[Finding]:
     factor = getattr(scheduler, "reduction_factor", None)
     if scheduler and factor and length:
         rungs = [ceil(rung) for rung in scheduler.rungs() if rung < length]
-        blind = [*_check_rung_order(record, rungs, length)] or _check_grace_period(
-            record, [*rungs, length][0], factor
-        )
-        yield from islice(blind, 1)
+        blind = list(_check_rung_order(record, rungs, length))
+        if blind:
+            yield blind[0]
+        else:
+            first_rung = [*rungs, length][0]
+            yield from islice(_check_grace_period(record, first_rung, factor), 1)
     yield from (
         *_check_idle_slots(record),
         *_check_spare_memory(record),
@@ -56,9 +58,12 @@ def compute_rank_correlation(
     if len(pairs) < 4:
         return 0.0, -1.0, 1.0
     x_N, y_N = map(rank_values, np.transpose(pairs))
-    rho = float(np.corrcoef(x_N, y_N)[0, 1]) if np.ptp(x_N) and np.ptp(y_N) else 0.0
+    rho = 0.0
+    if np.ptp(x_N) and np.ptp(y_N):
+        rho = float(np.corrcoef(x_N, y_N)[0, 1])
     z = atanh(np.clip(rho, -0.999, 0.999))
-    reach = 1.96 * sqrt(1.06 / (len(pairs) - 3))
+    standard_error = sqrt(1.06 / (len(pairs) - 3))
+    reach = 1.96 * standard_error
     return rho, tanh(z - reach), tanh(z + reach)
 
 
@@ -70,19 +75,27 @@ def _check_rung_order(
     curves = [
         dict(record.list_costs(trial)) for trial, diverged in trials if not diverged
     ]
-    later = {e: min(r for r in (*rungs, length) if r > e) for e in range(1, length)}
-    pairs = {
-        e: [(c[e], c[n]) for c in curves if c.keys() >= {e, n}]
-        for e, n in later.items()
-    }
-    known = {epoch: compute_rank_correlation(pairs[epoch]) for epoch in pairs}
+    later = {}
+    pairs = {}
+    known = {}
+    for epoch in range(1, length):
+        next_rung = min(rung for rung in (*rungs, length) if rung > epoch)
+        later[epoch] = next_rung
+        pairs[epoch] = [
+            (curve[epoch], curve[next_rung])
+            for curve in curves
+            if curve.keys() >= {epoch, next_rung}
+        ]
+        known[epoch] = compute_rank_correlation(pairs[epoch])
     telling = [
         epoch for epoch, (rho, low, _) in known.items() if rho > _BLIND and low > 0
     ]
     for rung in rungs:
         n = len(pairs[rung])
-        (rho, low, high) = known[rung]
-        if n < _FEWEST or high >= _BLIND:
+        if n < _FEWEST:
+            continue
+        rho, low, high = known[rung]
+        if high >= _BLIND:
             continue
         grace = next((epoch for epoch in telling if epoch > rung), length)
         yield Finding(
@@ -110,19 +123,18 @@ def _check_grace_period(
         n: dict(record.list_costs(trial)) for n, trial in enumerate(record.trials)
     }
     leaders = record.list_leaders(0.1, _FEWEST_LEADERS)
+    if len(leaders) < _FEWEST_LEADERS:
+        return
     spent = sum(map(len, curves.values()))
-    low, _ = wilson(1.0, max(len(leaders), 1))
+    low, _ = wilson(1.0, len(leaders))
     for epoch in range(1, rung):
-        order = sorted(
-            (n for n in curves if epoch in curves[n]), key=lambda n: curves[n][epoch]
-        )
-        kept = order[: ceil(len(order) / factor)]
-        saved = sum(max(curves[n]) - epoch for n in order[len(kept) :])
-        if (
-            len(leaders) < _FEWEST_LEADERS
-            or not {*leaders} <= {*kept}
-            or saved < _SAVED * spent
-        ):
+        present = [n for n, curve in curves.items() if epoch in curve]
+        order = sorted(present, key=lambda n: curves[n][epoch])
+        n_kept = ceil(len(order) / factor)
+        kept = order[:n_kept]
+        stopped = order[n_kept:]
+        saved = sum(max(curves[n]) - epoch for n in stopped)
+        if saved < _SAVED * spent or not {*leaders} <= {*kept}:
             continue
         yield Finding(
             "grace_long",
@@ -159,21 +171,28 @@ def _check_idle_slots(record: SearchRecord) -> Iterator[Finding]:
     ]
     slots = max(record.spec.max_concurrent or used, used)
     n = len(runs)
-    total = slots * driver.duration_s
-    idle = total - sum(run.duration_s for run in runs)
-    if n < _FEWEST_A_SLOT * max(slots, 3) or idle < _IDLE * total:
+    duration_s = driver.duration_s
+    total = slots * duration_s
+    busy = sum(run.duration_s for run in runs)
+    idle = total - busy
+    fewest = _FEWEST_A_SLOT * max(slots, 3)
+    if n < fewest or idle < _IDLE * total:
         return
-    first, last = (bound(run.started for run in runs) for bound in (min, max))
-    ends = used * (driver.duration_s - (last - first)) - sum(
-        max(0.0, r.ended - last) for r in runs
-    )
-    waits = idle - ends - (unfilled := (slots - used) * driver.duration_s)
+    starts = [run.started for run in runs]
+    first = min(starts)
+    last = max(starts)
+    busy_at_end = sum(max(0.0, run.ended - last) for run in runs)
+    starting_s = last - first
+    ends = used * (duration_s - starting_s) - busy_at_end
+    unfilled = (slots - used) * duration_s
+    waits = idle - ends - unfilled
     if unfilled >= max(ends, waits):
-        kind, reserved = (
-            ("gpus", resources.gpus) if resources.gpus else ("cpus", resources.cpus)
-        )
-        fits = reserved * used / slots
-        fits = floor(fits) if fits >= 1 else max(floor(100 * fits), 1) / 100
+        kind = "gpus" if resources.gpus else "cpus"
+        reserved = resources.gpus or resources.cpus
+        share = reserved * used / slots
+        fits: float = floor(share)
+        if share < 1:
+            fits = max(floor(100 * share), 1) / 100
         meaning = f"Only {used} of {slots} trials fit at a time: reserve less for each."
         command = record.format_run_command(f"resources.{kind}={fits:g}")
     elif ends >= waits:
@@ -183,68 +202,92 @@ def _check_idle_slots(record: SearchRecord) -> Iterator[Finding]:
         each = format_number(waits / n)
         meaning = f"A slot waits {each} s for each trial: see what slows the starts."
         command = "tuner doctor"
-    parts = {"ends": ends / total, "waits": waits / total, "unfilled": unfilled / total}
+    parts = {
+        "ends": ends / total,
+        "waits": waits / total,
+        "unfilled": unfilled / total,
+    }
     outside, between, never = (f"{100 * part:.0f} %" for part in parts.values())
     yield Finding(
         "slots_idle",
         "low" if idle < _MUCH * total else "medium",
         f"{slots} slots were empty for {100 * idle / total:.0f} % of "
-        f"{format_number(driver.duration_s)} "
+        f"{format_number(duration_s)} "
         f"s: {outside} before the first and after the last of {n} trials began, {between} between "
         f"trials, {never} as at most {used} ran at a time.",
         meaning,
         command,
-        {"slots": slots, "used": used, "n": n, "idle": idle / total, **parts},
+        {
+            "slots": slots,
+            "used": used,
+            "n": n,
+            "idle": idle / total,
+            **parts,
+        },
     )
 
 
 def _check_spare_memory(record: SearchRecord) -> Iterator[Finding]:
     """Whether every trial leaves more than half of its share of a GPU's memory free."""
     gpus = record.spec.resources.gpus
-    trials = record.history.trials.values()
-    values = [
-        [share for _, share in trial.list_values("peak_memory_share")]
-        for trial in trials
-    ]
-    peaks = [max(shares) for shares in values if shares]
-    if not 0 < gpus <= 1 or len(peaks) < _FEWEST_A_SLOT:
+    if not 0 < gpus <= 1:
         return
-    fits = min(floor(gpus / (_ROOM * max(*peaks, 1e-3))), _MOST_FIT)
+    peaks = []
+    for trial in record.history.trials.values():
+        shares = [share for _, share in trial.list_values("peak_memory_share")]
+        if shares:
+            peaks.append(max(shares))
+    if len(peaks) < _FEWEST_A_SLOT:
+        return
+    largest = max(peaks)
+    needed = _ROOM * max(largest, 1e-3)
+    fits = min(floor(gpus / needed), _MOST_FIT)
     if fits > 1:
+        share = floor(100 * gpus / fits) / 100 or gpus / fits
         yield Finding(
             "memory_spare",
             "low",
-            f"The largest of {len(peaks)} trials takes {100 * max(peaks):.0f} % of a GPU's memory, "
+            f"The largest of {len(peaks)} trials takes {100 * largest:.0f} % of a GPU's memory, "
             f"and each reserves {100 * gpus:.0f} %.",
             f"{fits} such trials fit where one is now, or batches about {fits} times as large.",
-            record.format_run_command(
-                f"resources.gpus={floor(100 * gpus / fits) / 100 or gpus / fits:g}"
-            ),
-            {"peak_share": max(peaks), "reserved": gpus, "n": len(peaks), "fits": fits},
+            record.format_run_command(f"resources.gpus={share:g}"),
+            {
+                "peak_share": largest,
+                "reserved": gpus,
+                "n": len(peaks),
+                "fits": fits,
+            },
         )
 
 
 def _check_data_waits(record: SearchRecord) -> Iterator[Finding]:
     """Whether most trials wait for their data for much of their time."""
-    trials = record.history.trials.values()
-    spent = [
-        [fsum(s for _, s in t.list_values(n)) for n in ("data_s", EPOCH_S)]
-        for t in trials
-    ]
-    shares = [data / epoch for data, epoch in spent if data and epoch]
+    shares = []
+    for trial in record.history.trials.values():
+        data_s = fsum(s for _, s in trial.list_values("data_s"))
+        epoch_s = fsum(s for _, s in trial.list_values(EPOCH_S))
+        if data_s and epoch_s:
+            shares.append(data_s / epoch_s)
+    if not shares:
+        return
     n = len(shares)
-    waiting = sum(part > _WAITING for part in shares)
-    low, high = wilson(waiting / max(n, 1), max(n, 1))
+    waiting = sum(share > _WAITING for share in shares)
+    low, high = wilson(waiting / n, n)
     if low > 0.5:
+        middle = median(shares)
+        cpus = 2 * record.spec.resources.cpus
         yield Finding(
             "data_slow",
-            "high" if (middle := median(shares)) > 2 * _WAITING else "medium",
+            "high" if middle > 2 * _WAITING else "medium",
             f"{waiting} of {n} trials ({format_share(low, high)}) wait for their data for more "
             f"than {100 * _WAITING:.0f} % of their time, half of them for {100 * middle:.0f} % or "
             "more.",
             "The network is idle meanwhile: decode the images once, or load with more processes.",
-            record.format_run_command(
-                f"resources.cpus={2 * record.spec.resources.cpus:g}"
-            ),
-            {"waiting": waiting, "n": n, "interval": [low, high], "median": middle},
+            record.format_run_command(f"resources.cpus={cpus:g}"),
+            {
+                "waiting": waiting,
+                "n": n,
+                "interval": [low, high],
+                "median": middle,
+            },
         )
