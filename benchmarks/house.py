@@ -55,8 +55,8 @@ PREPOSITIONS = (
 )
 # What there was on 2026-11-29, and a little more; expressions a line may only fall
 LIMITS = {
-    "tuner: expressions": 162_600,
-    "tuner: statements": 30_490,
+    "tuner: expressions": 162_660,
+    "tuner: statements": 30_610,
     "tuner: expressions a line": 3.64,
     "tuner: parallel assignments": 0.5,
     "tuner: without a verb first, %": 17.8,

@@ -30,11 +30,14 @@ def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path
     if is_url(name):
         storage, _, name = str(name).rstrip("/").rpartition("/")
     root = resolve_storage(storage)
-    for folder in (root / name, Path(name).expanduser()):
+    candidates = (root / name, Path(name).expanduser())
+    for folder in candidates:
         if _is_experiment(folder):
             return folder
     names = sorted(folder.name for folder in find_experiment_folders(root))
-    available = f"available: {', '.join(names[:20])}" if names else "there are none yet"
+    available = "there are none yet"
+    if names:
+        available = f"available: {', '.join(names[:20])}"
     hint = suggest_similar(str(name), names)
     raise UsageError(
         f"no experiment {str(name)!r} in {format_path(root)}{hint}; {available}"

@@ -77,31 +77,45 @@ def _build_axis(domain: Domain | None, values: Sequence[Any]) -> Axis:
             _convert_value(v) for v in domain.values if not isinstance(v, Mapping)
         ]
         return _build_category_axis([*options, *values])
-    few = len(set(map(repr, values))) <= _MOST_CATEGORIES
+    distinct = set(map(repr, values))
+    few = len(distinct) <= _MOST_CATEGORIES
     numeric = all(is_number(value) and isfinite(value) for value in values)
     if not numeric or (domain is None and few):
         return _build_category_axis(values)
-    ends = [domain.first, domain.last] if isinstance(domain, Numeric) else []
-    low = min([*values, *ends])
-    high = max([*values, *ends])
+    numbers = list(values)
+    if isinstance(domain, Numeric):
+        numbers += [domain.first, domain.last]
+    low = min(numbers)
+    high = max(numbers)
     is_log = isinstance(domain, Numeric) and domain.log and low > 0
     is_integer = all(isinstance(value, int) for value in values)
-    return Axis(low=low, high=high, is_log=is_log, is_integer=is_integer)
+    return Axis(
+        low=low,
+        high=high,
+        is_log=is_log,
+        is_integer=is_integer,
+    )
 
 
 def _build_category_axis(values: Sequence[Any]) -> Axis:
     """The values in order; as text if some are equal and of different types, such as True and 1."""
-    distinct = list({repr(value): value for value in values}.values())
+    by_text = {repr(value): value for value in values}
+    distinct = list(by_text.values())
     mixed = len(set(distinct)) < len(distinct)
-    return Axis(tuple(repr(v) if mixed else v for v in distinct))
+    if mixed:
+        distinct = [repr(value) for value in distinct]
+    return Axis(tuple(distinct))
 
 
 def flatten_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """A config made flat, by dotted names; its lists as text."""
-    return {name: _convert_value(value) for name, value in flatten(config, ".").items()}
+    settings = flatten(config, ".").items()
+    return {name: _convert_value(value) for name, value in settings}
 
 
 def _convert_value(value: Any) -> Any:
     if isinstance(value, int) and abs(value) > _EXACT:
         return float(value)
-    return json.dumps(value) if isinstance(value, list | tuple | Mapping) else value
+    if isinstance(value, list | tuple | Mapping):
+        return json.dumps(value)
+    return value

@@ -90,9 +90,13 @@ def format_best_trial(
     metrics = best["metrics"]
     config = flatten(best["config"], ".")
     notes = describe_estimate(metric, best)
-    values = [*_format_rows(metrics, accuracy, notes=notes), *_format_rows(config)]
+    values = [
+        *_format_rows(metrics, accuracy, notes=notes),
+        *_format_rows(config),
+    ]
     rows = format_rows([(f"    {clean_text(name)}", value) for name, value in values])
-    lines += ["  metrics", *rows[: len(metrics)], "  config", *rows[len(metrics) :]]
+    lines += ["  metrics", *rows[: len(metrics)]]
+    lines += ["  config", *rows[len(metrics) :]]
     checkpoint = clean_text(best["checkpoint"] or "none kept at this epoch")
     lines.append(f"  checkpoint  {checkpoint}")
     lines += format_warnings(accuracy)
@@ -107,14 +111,22 @@ def format_model(
     notes: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     """The metrics of a model with their notes, those of the test split, and its config, aligned."""
-    rows = [*_format_rows(metrics, accuracy, notes=notes), *_format_test_rows(test)]
+    rows = [
+        *_format_rows(metrics, accuracy, notes=notes),
+        *_format_test_rows(test),
+    ]
     settings = flatten(config, ".").items()
     configs = [(name, shorten(format_number(value), 60)) for name, value in settings]
     lines = format_rows(
         [(f"  {clean_text(name)}", value) for name, value in [*rows, *configs]]
     )
     warnings = format_warnings(accuracy, build_test_accuracy(test))
-    return [*lines[: len(rows)], *warnings, "Its config", *lines[len(rows) :]]
+    return [
+        *lines[: len(rows)],
+        *warnings,
+        "Its config",
+        *lines[len(rows) :],
+    ]
 
 
 def _format_test_rows(test: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -136,14 +148,15 @@ def _format_rows(
     """(name, value) of each with `note` and its own of `notes`; an accuracy with its baseline."""
     rows = []
     for name, value in values.items():
-        baseline = accuracy.note if accuracy and accuracy.metric == name else ""
-        said = "; ".join(filter(None, [note, notes.get(name, ""), baseline]))
-        rows.append(
-            (
-                name,
-                f"{format_number(value)}  ({said})" if said else format_number(value),
-            )
-        )
+        baseline = ""
+        if accuracy and accuracy.metric == name:
+            baseline = accuracy.note
+        remarks = [note, notes.get(name, ""), baseline]
+        said = "; ".join(filter(None, remarks))
+        text = format_number(value)
+        if said:
+            text += f"  ({said})"
+        rows.append((name, text))
     return rows
 
 
@@ -173,9 +186,11 @@ def _format_head(results: Results) -> list[str]:
         counts.append(
             f"{beyond} beyond the limits {' and '.join(results.objective.limits)}"
         )
+    if counts:
+        trials += f": {', '.join(counts)}"
     return [
         f"{clean_text(results.name)}: {status}",
-        f"{trials}: {', '.join(counts)}" if counts else trials,
+        trials,
         *format_gain(results),
         *_format_refit_source(results),
         *format_labels(results.labels),
@@ -187,9 +202,12 @@ def find_unused_budget(results: Results) -> float | None:
     spec = results.document["spec"]
     budget_s = spec.get("time_budget_s")
     is_done = results.status == events.COMPLETED and results.ended_by is None
-    if not budget_s or not is_done or spec.get("confirms") or spec.get("refits"):
+    repeats_trial = spec.get("confirms") or spec.get("refits")
+    if not budget_s or not is_done or repeats_trial:
         return None
-    return float(budget_s) if results.history.duration_s < _USED * budget_s else None
+    if results.history.duration_s < _USED * budget_s:
+        return float(budget_s)
+    return None
 
 
 def format_gain(results: Results) -> list[str]:
@@ -209,15 +227,20 @@ def _format_refit_source(results: Results) -> list[str]:
     refits = results.document["spec"].get("refits")
     if not refits:
         return []
-    validated = f"{refits['chosen_by']} {format_number(refits['value'])} on the validation split"
+    value = format_number(refits["value"])
+    validated = f"{refits['chosen_by']} {value} on the validation split"
     text = f"refit of trial {refits['trial_id']} of {refits['name']}, which had {validated}"
     return wrap(clean_text(text), _WIDTH)
 
 
 def format_labels(labels: Labels) -> list[str]:
-    lines = [f"tags: {' '.join(labels.tags)}"] if labels.tags else []
+    lines = []
+    if labels.tags:
+        lines.append(f"tags: {' '.join(labels.tags)}")
     note = clean_text(labels.note)
-    return [*lines, *(wrap(f"note: {note}", _WIDTH) if note else [])]
+    if note:
+        lines += wrap(f"note: {note}", _WIDTH)
+    return lines
 
 
 def _format_best(results: Results, test: Mapping[str, Any]) -> list[str]:
@@ -227,12 +250,13 @@ def _format_best(results: Results, test: Mapping[str, Any]) -> list[str]:
         why = f"{results.name} has no usable trial: {results.describe_unusable(results.metric)}"
         return wrap(clean_text(why), _WIDTH)
     best = results.describe_best(trial)
+    reported = best["metrics"]
     goals = [goal.metric for goal in results.objective.goals]
     names = [
         *goals,
-        *(name for name in best["metrics"] if name.startswith(_VALIDATION)),
+        *(name for name in reported if name.startswith(_VALIDATION)),
     ]
-    metrics = {name: best["metrics"][name] for name in names if name in best["metrics"]}
+    metrics = {name: reported[name] for name in names if name in reported}
     return [
         f"Best trial {trial.trial_id}, epoch {best['epoch']} of {trial.last_epoch}, {trial.status}",
         *_explain_choice(results),
@@ -259,13 +283,16 @@ def _explain_choice(results: Results) -> list[str]:
         if not results.objective.is_better(other.value, best.value):
             return []
     value = f"{clean_text(results.metric)} {format_number(other.value)}"
-    text = (
-        f"It has the default config: trial {other.trial_id} validated better, with {value}, but by "
-        "less than half a standard error."
-        if has_default
-        else f"Trial {other.trial_id} validated better at its best epoch, with {value}, but worse "
-        "at the epochs around it."
-    )
+    if has_default:
+        text = (
+            f"It has the default config: trial {other.trial_id} validated better, with {value}, "
+            "but by less than half a standard error."
+        )
+    else:
+        text = (
+            f"Trial {other.trial_id} validated better at its best epoch, with {value}, but worse "
+            "at the epochs around it."
+        )
     return [f"  {line}" for line in wrap(text, _WIDTH - 2)]
 
 
@@ -299,7 +326,8 @@ def _format_confirmed(metric: str, confirmed: Mapping[str, Any]) -> list[str]:
 def _format_confirmed_mean(confirmed: Mapping[str, Any]) -> str:
     mean = format_mean(confirmed["mean"], confirmed["standard_error"])
     seeds = format_amount(confirmed["seeds"], "fresh seed")
-    return f"{mean} over {seeds}; searched {format_number(confirmed['searched'])}"
+    searched = format_number(confirmed["searched"])
+    return f"{mean} over {seeds}; searched {searched}"
 
 
 def format_failures(results: Results) -> list[str]:
@@ -319,7 +347,8 @@ def format_failures(results: Results) -> list[str]:
         )
         log = results.log_path(first)
         if log.exists():
-            lines.append(f"    {clean_text(format_path(log))}")
+            path = format_path(log)
+            lines.append(f"    {clean_text(path)}")
     if more := failures[_CAUSES:]:
         name = format_experiment_name(results.folder)
         which = f"{find_program()} trials {name} --where 'status == \"failed\"'"
@@ -341,7 +370,9 @@ def _format_next_steps(results: Results) -> list[str]:
         front = format_amount(len(results.front), "trial")
         lines.append(f"Front        {front}: {find_program()} best {name}")
     training = spec.get("training")
-    dataset = training.get("dataset") if isinstance(training, Mapping) else None
+    dataset = None
+    if isinstance(training, Mapping):
+        dataset = training.get("dataset")
     if results.ranked and str(dataset).startswith("folder:"):
         to = shlex.quote(f"{results.name}_model")
         export = f"{find_program()} export {name} --to {to}"
@@ -357,13 +388,17 @@ def _format_next_steps(results: Results) -> list[str]:
         trainable = str(spec.get("trainable", ""))
         searched_s = results.history.duration_s
         command = format_resume_command(
-            results.folder, trainable, searched_s=searched_s, more_s=more_s
+            results.folder,
+            trainable,
+            searched_s=searched_s,
+            more_s=more_s,
         )
         lines.append(f"Go on        {command}")
     elif find_unused_budget(results) and not _is_in_code(
         str(spec.get("trainable", ""))
     ):
-        more = f"--add-samples {sum(results.counts.values())}"
+        begun = sum(results.counts.values())
+        more = f"--add-samples {begun}"
         lines.append(f"Go on        {find_program()} resume {name} {more}")
     return lines
 

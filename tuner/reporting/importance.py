@@ -59,7 +59,8 @@ def estimate_importances(
     configs, losses: of each trial. What distinguishes the best tenth of the trials (at least 5)
     from all. The ages of the other trials do not matter. The spread is that of resampled trials.
     """
-    if len(losses) < FEWEST or not axes:
+    trials = len(losses)
+    if trials < FEWEST or not axes:
         return []
     losses_N = np.array(losses, float)
     cells = {name: _find_cells(axis, name, configs) for name, axis in axes.items()}
@@ -67,25 +68,35 @@ def estimate_importances(
     shares = _compute_shares(axes, cells, losses_N)
     resampled = []
     for _ in range(_RESAMPLES):
-        rows_N = chance.integers(len(losses_N), size=len(losses_N))
+        rows_N = chance.integers(trials, size=trials)
         some = {name: cells_N[rows_N] for name, cells_N in cells.items()}
         resampled.append(_compute_shares(axes, some, losses_N[rows_N]))
     cut = round(_RESAMPLES * (1 - _LEVEL) / 2)
     listed = []
     for name, share in shares.items():
         spread = sorted(sample[name] for sample in resampled)
-        listed.append(Importance(name, share, spread[cut], spread[-1 - cut]))
+        importance = Importance(
+            name,
+            share,
+            low=spread[cut],
+            high=spread[-1 - cut],
+        )
+        listed.append(importance)
     first, *others = sorted(listed, key=lambda item: -item.share)
     others = [replace(item, told_apart=item.high < first.low) for item in others]
-    return [replace(first, told_apart=all(item.told_apart for item in others)), *others]
+    told_apart = all(item.told_apart for item in others)
+    return [replace(first, told_apart=told_apart), *others]
 
 
 def _compute_shares(
-    axes: Mapping[str, Axis], cells: Mapping[str, NDArray[np.int64]], losses_N: Numbers
+    axes: Mapping[str, Axis],
+    cells: Mapping[str, NDArray[np.int64]],
+    losses_N: Numbers,
 ) -> dict[str, float]:
     """Each hyperparameter's importance, which together are 1. cells: -1 of a trial without it."""
-    quantile = min(1.0, max(_BEST_SHARE, _LEADING / len(losses_N)))
-    last = ceil(quantile * len(losses_N)) - 1
+    trials = len(losses_N)
+    quantile = min(1.0, max(_BEST_SHARE, _LEADING / trials))
+    last = ceil(quantile * trials) - 1
     is_best_N = losses_N <= np.partition(losses_N, last)[last]
     values = {
         name: _compute_importance(axes[name], cells_N, is_best_N)
@@ -98,7 +109,9 @@ def _compute_shares(
 
 
 def _compute_importance(
-    axis: Axis, cells_N: NDArray[np.int64], is_best_N: NDArray[np.bool_]
+    axis: Axis,
+    cells_N: NDArray[np.int64],
+    is_best_N: NDArray[np.bool_],
 ) -> float:
     """What the hyperparameter adds to the variance, up to a factor that all have in common."""
     has_N = cells_N >= 0
@@ -114,7 +127,8 @@ def _compute_importance(
         _estimate_density(axis, np.bincount(cells_N[has_N], minlength=size)) + _FLOOR
     )
     divergence = float(all_G @ (top_G / all_G - 1) ** 2)
-    return float((best / is_best_N.sum()) ** 2 / has_N.mean() * divergence)
+    share = best / is_best_N.sum()
+    return float(share**2 / has_N.mean() * divergence)
 
 
 def _count_cells(axis: Axis) -> int:
@@ -126,7 +140,9 @@ def _count_cells(axis: Axis) -> int:
     if not axis.is_integer:
         return _MOST_CELLS
     values = axis.high - axis.low + 1
-    return min(_MOST_CELLS, ceil(log2(values)) + 1 if axis.is_log else int(values))
+    if axis.is_log:
+        return min(_MOST_CELLS, ceil(log2(values)) + 1)
+    return min(_MOST_CELLS, int(values))
 
 
 def _find_cells(
@@ -145,7 +161,8 @@ def _find_cells(
             positions = np.log(positions)
         last = _count_cells(axis) - 1
         width = (high - low) / last if last else 1.0
-        positions = np.clip(np.ceil((positions - low) / width - 0.5), 0, last)
+        steps = (positions - low) / width
+        positions = np.clip(np.ceil(steps - 0.5), 0, last)
     cells_N[rows] = positions
     return cells_N
 
@@ -155,20 +172,23 @@ def _estimate_density(axis: Axis, counts_G: NDArray[np.int64]) -> Numbers:
     from scipy.special import ndtr  # takes 0.2 s
 
     observed_K = np.flatnonzero(counts_G)
+    observed = len(observed_K)
     weights_K = np.append(counts_G[observed_K], 1.0)
     weights_K /= weights_K.sum()
     size = len(counts_G)
     if axis.categories:
-        kernels_KG = np.full((len(weights_K), size), 1 / len(weights_K))
-        kernels_KG[np.arange(len(observed_K)), observed_K] += 1
+        kernels = len(weights_K)
+        kernels_KG = np.full((kernels, size), 1 / kernels)
+        kernels_KG[np.arange(observed), observed_K] += 1
     else:
         means_K = np.append(observed_K, (size - 1) / 2)
         width = max(
             _compute_scott_width(observed_K, counts_G[observed_K]), _LEAST_SIGMA
         )
-        sigmas_K1 = np.append(np.full(len(observed_K), width), size)[:, None]
+        sigmas_K1 = np.append(np.full(observed, width), size)[:, None]
         edges_1E = np.arange(size + 1)[None] - 0.5
-        kernels_KG = np.diff(ndtr((edges_1E - means_K[:, None]) / sigmas_K1))
+        scaled_KE = (edges_1E - means_K[:, None]) / sigmas_K1
+        kernels_KG = np.diff(ndtr(scaled_KE))
     kernels_KG /= kernels_KG.sum(axis=1, keepdims=True)
     density_G: Numbers = weights_K @ kernels_KG
     return density_G
@@ -180,9 +200,11 @@ def _compute_scott_width(
     """Scott, "Multivariate Density Estimation", 1992, of values that occur so often."""
     total = int(weights_K.sum())
     mean = values_K @ weights_K / total
-    deviation = np.sqrt((values_K - mean) ** 2 @ weights_K / max(1, total - 1))
+    squares_K = (values_K - mean) ** 2
+    deviation = np.sqrt(squares_K @ weights_K / max(1, total - 1))
     cumulated_K = np.cumsum(weights_K)
     first = int(np.searchsorted(cumulated_K, total // 4, side="left"))
     third = int(np.searchsorted(cumulated_K, total * 3 // 4, side="right"))
     quartiles = values_K[min(len(values_K) - 1, third)] - values_K[first]
-    return float(1.059 * min(quartiles / 1.34, deviation) * total**-0.2)
+    spread = min(quartiles / 1.34, deviation)
+    return float(1.059 * spread * total**-0.2)

@@ -114,7 +114,8 @@ class Status:
             t.last_epoch for t in trials if t.status in (RUNNING, INTERRUPTED)
         ]
         waiting = max(0, total - len(trials))
-        return waiting * length + sum(max(0.0, length - epoch) for epoch in unfinished)
+        to_finish = sum(max(0.0, length - epoch) for epoch in unfinished)
+        return waiting * length + to_finish
 
     def format_counts(self) -> str:
         """How many trials run, and how the others have ended."""
@@ -122,7 +123,8 @@ class Status:
         steered = self.history.steered
         states = {"paused": steered.paused, "ending as asked": steered.finishing}
         texts = [f"{counts[s]} {s}" for s in _STATUSES if counts[s] or s == RUNNING]
-        return ", ".join([*texts, *(word for word, is_so in states.items() if is_so)])
+        texts += [state for state, is_so in states.items() if is_so]
+        return ", ".join(texts)
 
     def format_times(self, now: float) -> str:
         """The elapsed time and, if it can be estimated, the time left."""
@@ -191,7 +193,8 @@ def _format_running(status: Status, width: int) -> Iterator[str]:
             "" if last is None else f"{clean_text(status.metric)} {format_number(last)}"
         )
         text = f"  {trial.trial_id}  epoch {trial.last_epoch:<4} {value}"
-        yield f"{text:<46}  {format_config(trial.config, max(width - 48, 10))}".rstrip()
+        config = format_config(trial.config, max(width - 48, 10))
+        yield f"{text:<46}  {config}".rstrip()
     if len(running) > _RUNNING_LINES:
         yield f"  and {len(running) - _RUNNING_LINES} more"
 

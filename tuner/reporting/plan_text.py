@@ -29,15 +29,20 @@ def format_plan(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> s
         for name, text in _format_rows(spec, plan, source)
     ]
     for note in plan["notes"]:
-        lines.append(fill(f"  {'Note':<12} {note}", 80, subsequent_indent=" " * 15))
+        text = f"  {'Note':<12} {note}"
+        lines.append(fill(text, 80, subsequent_indent=" " * 15))
     for network in plan.get("networks", ()):
         lines += _format_network(network)
-    return "\n".join([*lines, "", "Its spec", indent(spec.to_yaml().rstrip(), "  ")])
+    document = indent(spec.to_yaml().rstrip(), "  ")
+    lines += ["", "Its spec", document]
+    return "\n".join(lines)
 
 
 def format_start_banner(spec: ExperimentSpec, trials: int | None) -> str:
     """What begins, in a line: Ray and its workers take some seconds to start."""
-    amount = "trials" if trials is None else format_amount(trials, "trial")
+    amount = "trials"
+    if trials is not None:
+        amount = format_amount(trials, "trial")
     within = (
         f" within {format_duration(spec.time_budget_s)}" if spec.time_budget_s else ""
     )
@@ -46,16 +51,21 @@ def format_start_banner(spec: ExperimentSpec, trials: int | None) -> str:
 
 
 def _format_rows(
-    spec: ExperimentSpec, plan: Mapping[str, Any], source: str
+    spec: ExperimentSpec,
+    plan: Mapping[str, Any],
+    source: str,
 ) -> Iterator[tuple[str, str]]:
+    scheduler = spec.scheduler
     length = (
         "as long as it reports"
         if spec.epochs is None
         else format_amount(spec.epochs, "epoch")
     )
     yield "From", source
-    whose = "" if "strategy" in spec.search.model_fields_set else " (the default)"
-    yield "Trials", f"{plan['trials']}, {spec.search.strategy} search{whose}"
+    search = f"{spec.search.strategy} search"
+    if "strategy" not in spec.search.model_fields_set:
+        search += " (the default)"
+    yield "Trials", f"{plan['trials']}, {search}"
     goals = [
         f"{goal.metric}, the {goal.better} the better" for goal in spec.objective.goals
     ]
@@ -68,33 +78,38 @@ def _format_rows(
     for node in plan.get("nodes", ()):
         has = format_devices(node["cpus"], node["gpus"])
         yield "", f"{node['trials']} on {node['address']} with {has}"
-    if plan.get("across_nodes"):
-        yield "", f"{plan['across_nodes']} whose workers span several nodes"
-    if spec.scheduler is None:
+    across_nodes = plan.get("across_nodes")
+    if across_nodes:
+        yield "", f"{across_nodes} whose workers span several nodes"
+    if scheduler is None:
         yield "Stopping", "none: every trial runs to its end"
     else:
-        yield "Stopping", spec.scheduler.stopping_text()
-        if first_rung := spec.scheduler.describe_first_rung():
+        yield "Stopping", scheduler.stopping_text()
+        first_rung = scheduler.describe_first_rung()
+        if first_rung:
             yield "First rung", first_rung
-    if plan.get("at_once", spec.max_concurrent) != 1:
+    at_once = plan.get("at_once", spec.max_concurrent)
+    if at_once != 1:
         if spec.search.learns:
             yield (
                 "Same seed",
                 "not always the same winner: timing decides what is learned when",
             )
-        elif spec.scheduler and spec.scheduler.rungs():
+        elif scheduler and scheduler.rungs():
             yield (
                 "Same seed",
                 "the same configs, but timing decides which trials are stopped",
             )
-    if takes := plan.get("takes"):
+    takes = plan.get("takes")
+    if takes:
         total = format_duration(takes["total_s"])
         yield "Takes", f"about {total}: an epoch takes {takes['epoch_s']:.2g} s here"
     yield "Results", format_path(spec.folder)
     yield from _format_data(plan.get("data"))
-    if spec.scheduler and spec.brackets > 1:
-        yield "Brackets", spec.scheduler.describe_brackets(spec.brackets)
-    if early := list(_describe_early_ends(spec)):
+    if scheduler and spec.brackets > 1:
+        yield "Brackets", scheduler.describe_brackets(spec.brackets)
+    early = list(_describe_early_ends(spec))
+    if early:
         yield "Ends early", "; ".join(early)
     if spec.log:
         yield "Log", f"TensorBoard, {', '.join(spec.log)}"
@@ -108,39 +123,54 @@ def _describe_early_ends(spec: ExperimentSpec) -> Iterator[str]:
     if stop.target is not None:
         yield f"at {metric} {stop.target:g}"
     if stop.patience_trials:
-        yield f"after {format_amount(stop.patience_trials, 'trial')} without a better one"
+        trials = format_amount(stop.patience_trials, "trial")
+        yield f"after {trials} without a better one"
     if stop.patience_s:
-        yield f"after {format_duration(stop.patience_s)} without a better one"
+        duration = format_duration(stop.patience_s)
+        yield f"after {duration} without a better one"
     if stop.utility:
         yield f"when less than {stop.utility:g} more is expected of another hour"
     if stop.patience_epochs:
-        yield f"a trial after {format_amount(stop.patience_epochs, 'epoch')} without a better one"
+        epochs = format_amount(stop.patience_epochs, "epoch")
+        yield f"a trial after {epochs} without a better one"
 
 
 def _format_network(network: Mapping[str, Any]) -> list[str]:
-    rows = [("stage", "kind", "an image's output", " parameters")]
+    head = (
+        "stage",
+        "kind",
+        "an image's output",
+        " parameters",
+    )
+    rows = [head]
     for stage in network.get("stages", ()):
-        output = " x ".join(map(str, stage["output"])) or "-"
-        rows.append(
-            (stage["name"], stage["kind"], output, f"{stage['parameters']:,}".rjust(11))
+        row = (
+            stage["name"],
+            stage["kind"],
+            " x ".join(map(str, stage["output"])) or "-",
+            f"{stage['parameters']:,}".rjust(11),
         )
-    settings = format_config(flatten(network.get("settings", {}), "."), 60)
-    lines = ["", f"{network['model']} {settings}".rstrip()]
+        rows.append(row)
+    settings = flatten(network.get("settings", {}), ".")
+    title = f"{network['model']} {format_config(settings, 60)}"
+    lines = ["", title.rstrip()]
     if "images" in network:
         lines.append(
             f"  for images of {network['images']} and {network['classes']} classes"
         )
     if len(rows) > 1:
-        lines += [f"  {line}" for line in format_rows(rows)]
-    parameters = f"  {network['parameters']:,} parameters"
-    if (trainable := network.get("trainable", network["parameters"])) < network[
-        "parameters"
-    ]:
-        parameters += f", {trainable:,} of them train"
-    lines.append(
-        parameters + (f", {network['mib']:.3g} MiB" if "mib" in network else "")
-    )
-    if unused := network.get("unused"):
+        table = format_rows(rows)
+        lines += [f"  {line}" for line in table]
+    parameters = network["parameters"]
+    trainable = network.get("trainable", parameters)
+    size = f"  {parameters:,} parameters"
+    if trainable < parameters:
+        size += f", {trainable:,} of them train"
+    if "mib" in network:
+        size += f", {network['mib']:.3g} MiB"
+    lines.append(size)
+    unused = network.get("unused")
+    if unused:
         lines.append(f"  no gradient reaches {summarize_names(unused)}")
     return [clean_text(line) for line in lines]
 
@@ -148,7 +178,8 @@ def _format_network(network: Mapping[str, Any]) -> list[str]:
 def _format_data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     if data is None:
         return
-    counts = " / ".join(f"{count:,}" for count in data["images"].values())
+    images = data["images"].values()
+    counts = " / ".join(f"{count:,}" for count in images)
     shape = "x".join(map(str, data["shape"]))
     classes = data["classes"]
     yield "Data", data["title"]
@@ -162,7 +193,8 @@ def _format_data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
         yield "Classes", str(classes)
     else:
         each = (f"{name} {count:,}" for name, count in classes.items())
-        yield "Classes", f"{len(classes)}: {shorten(', '.join(each), 100)}"
+        listed = shorten(", ".join(each), 100)
+        yield "Classes", f"{len(classes)}: {listed}"
 
 
 def _describe_concurrency(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
@@ -170,8 +202,10 @@ def _describe_concurrency(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
         return str(spec.max_concurrent or "as many as ask")
     if "at_once" not in plan:
         return "as many as fit"
-    if plan["at_once"] == spec.max_concurrent:
-        return f"{plan['at_once']}, which is max_concurrent"
+    at_once = plan["at_once"]
+    if at_once == spec.max_concurrent:
+        return f"{at_once}, which is max_concurrent"
     if "nodes" in plan:
-        return f"{plan['at_once']} on the cluster as it is now"
-    return f"{plan['at_once']} on this machine's {format_devices(**plan['machine'])}"
+        return f"{at_once} on the cluster as it is now"
+    devices = format_devices(**plan["machine"])
+    return f"{at_once} on this machine's {devices}"

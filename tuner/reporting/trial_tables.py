@@ -32,7 +32,8 @@ def format_front(results: Results) -> str:
     count = format_amount(len(results.front), "trial")
     rows = [build_trial_row(results, trial) for trial in results.front]
     head = f"Front of {count}, which no trial beats in every objective: {clean_text(goals)}"
-    return f"{head}\n{format_trials(rows, results.objective)}"
+    table = format_trials(rows, results.objective)
+    return f"{head}\n{table}"
 
 
 def format_trials(rows: Sequence[Mapping[str, Any]], objective: Objective) -> str:
@@ -40,19 +41,29 @@ def format_trials(rows: Sequence[Mapping[str, Any]], objective: Objective) -> st
     if not rows:
         return "no trials"
     configs = [flatten(row["config"], ".") for row in rows]
-    varying = [
-        name
-        for name in list_hyperparameters(configs)
-        if len({repr(config.get(name)) for config in configs}) > 1
-    ]
+    varying = []
+    for name in list_hyperparameters(configs):
+        values = {repr(config.get(name)) for config in configs}
+        if len(values) > 1:
+            varying.append(name)
     goals = [goal.metric for goal in objective.goals]
-    head = ("TRIAL", "STATUS", *map(str.upper, goals), "EPOCH", "OF", "TIME", *varying)
-    return format_table(head, [format_trial_cells(row, goals, varying) for row in rows])
+    head = (
+        "TRIAL",
+        "STATUS",
+        *map(str.upper, goals),
+        "EPOCH",
+        "OF",
+        "TIME",
+        *varying,
+    )
+    cells = [format_trial_cells(row, goals, varying) for row in rows]
+    return format_table(head, cells)
 
 
 def list_hyperparameters(configs: Iterable[Mapping[str, Any]]) -> list[str]:
     """The names of the hyperparameters of flat configs, in order."""
-    return list(dict.fromkeys(name for config in configs for name in config))
+    names = (name for config in configs for name in config)
+    return list(dict.fromkeys(names))
 
 
 def format_trial_cells(
@@ -69,19 +80,23 @@ def format_trial_cells(
         str(row["epochs"]),
         format_duration(row["time"]),
     )
+    settings = (_format_value(config.get(name)) for name in names)
     return (
         row["trial_id"],
         status,
         *values,
         *spent,
-        *(_format_value(config.get(n)) for n in names),
+        *settings,
     )
 
 
 def _explain_uncounted(row: Mapping[str, Any]) -> str:
     """Why the values of a trial do not count, to follow its status, or ""."""
-    early = f", before epoch {row['before_epoch']}" if "before_epoch" in row else ""
-    return ", beyond limits" if row.get("beyond_limits") else early
+    if row.get("beyond_limits"):
+        return ", beyond limits"
+    if "before_epoch" in row:
+        return f", before epoch {row['before_epoch']}"
+    return ""
 
 
 def format_trial(results: Results, trial: TrialRecord) -> str:
@@ -96,8 +111,15 @@ def format_trial(results: Results, trial: TrialRecord) -> str:
     duration = format_duration(trial.duration_s)
     head = f"trial {trial.trial_id}: {trial.status} after {duration}{error}"
     if answer := results.history.steered.find_answer(trial.ended_by):
-        head += f", as asked by {clean_text(answer.by) or 'a control'}"
-    return "\n".join([shorten(head, 200), *config, "", *plot(trial, results.metric)])
+        author = clean_text(answer.by) or "a control"
+        head += f", as asked by {author}"
+    lines = [
+        shorten(head, 200),
+        *config,
+        "",
+        *plot(trial, results.metric),
+    ]
+    return "\n".join(lines)
 
 
 def plot(trial: TrialRecord, metric: str) -> Iterator[str]:
@@ -106,8 +128,9 @@ def plot(trial: TrialRecord, metric: str) -> Iterator[str]:
     if not values:
         yield f"{clean_text(metric)}: nothing reported"
         return
-    low = min(value for _, value in values)
-    high = max(value for _, value in values)
+    heights = [value for _, value in values]
+    low = min(heights)
+    high = max(heights)
     first = values[0][0]
     last = values[-1][0]
     height = _PLOT_HEIGHT if high > low else 1
@@ -115,22 +138,24 @@ def plot(trial: TrialRecord, metric: str) -> Iterator[str]:
     grid = [[" "] * width for _ in range(height)]
     for epoch, value in values:
         x = round((epoch - first) / max(1, last - first) * (width - 1))
-        y = round((high - value) / (high - low) * (height - 1)) if high > low else 0
+        y = 0
+        if high > low:
+            y = round((high - value) / (high - low) * (height - 1))
         grid[y][x] = "*"
     labels = [
         format_number(high),
         *[""] * (height - 2),
-        *([format_number(low)] if height > 1 else []),
     ]
+    if height > 1:
+        labels.append(format_number(low))
     margin = max(map(len, labels))
     yield clean_text(metric)
     for label, line in zip(labels, grid, strict=True):
         yield f"{label:>{margin}} |{''.join(line)}".rstrip()
-    axis = (
-        f"{first}{last:>{max(width - len(str(first)), 1)}}"
-        if last > first
-        else str(first)
-    )
+    axis = str(first)
+    if last > first:
+        room = max(width - len(axis), 1)
+        axis += f"{last:>{room}}"
     yield f"{'':>{margin}}  {axis}  epoch"
 
 

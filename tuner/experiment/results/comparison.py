@@ -131,7 +131,8 @@ class Comparison:
         seed. The interval accounts for the choice of the first side as the best.
         """
         first, *others = (side.find_best_by_seed(self.budget) for side in self.sides)
-        return compute_differences(others, first)[self.sides.index(side) - 1]
+        differences = compute_differences(others, first)
+        return differences[self.sides.index(side) - 1]
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -158,19 +159,24 @@ class Comparison:
     def _rank(self, side: Side) -> tuple[bool, float]:
         """By the value at equal epochs, else by the best; those without any come last."""
         mean = side.compute_mean_best(self.budget) or side.best
-        return mean is None, self.objective.compute_loss(mean.mean) if mean else 0.0
+        if mean is None:
+            return True, 0.0
+        return False, self.objective.compute_loss(mean.mean)
 
 
 def _build_sides(entrants: Sequence[Entrant]) -> Iterator[Side]:
     """Specs that differ in the seed alone are one side: a mean over others has no meaning."""
     groups: dict[tuple[object, ...], list[Entrant]] = {}
     for entrant in entrants:
-        key = entrant.spec.warm_start, *_collect_settings(entrant.spec).items()
+        settings = _collect_settings(entrant.spec)
+        key = entrant.spec.warm_start, *settings.items()
         groups.setdefault(key, []).append(entrant)
     strategies = [group[0].spec.search.strategy for group in groups.values()]
     for strategy, group in zip(strategies, groups.values(), strict=True):
-        names = summarize_names([entrant.name for entrant in group], 1)
-        label = strategy if strategies.count(strategy) == 1 else f"{strategy} ({names})"
+        label = strategy
+        if strategies.count(strategy) > 1:
+            names = summarize_names([entrant.name for entrant in group], 1)
+            label += f" ({names})"
         yield Side(strategy, tuple(group), label)
 
 
@@ -183,8 +189,15 @@ def _build_entrant(results: Results, names: Sequence[str]) -> Entrant:
     """Of several experiments of one name in different places each has its folder's path."""
     name = results.name if names.count(results.name) == 1 else results.files.location
     history = results.history
-    curves = find_curves(history, results.objective)
-    return Entrant(name, results.spec, *curves, len(history.trials), history.duration_s)
+    by_epochs, by_time = find_curves(history, results.objective)
+    return Entrant(
+        name=name,
+        spec=results.spec,
+        curve=by_epochs,
+        by_time=by_time,
+        trials=len(history.trials),
+        seconds=history.duration_s,
+    )
 
 
 def _check(experiments: Sequence[Results]) -> None:
@@ -193,9 +206,11 @@ def _check(experiments: Sequence[Results]) -> None:
             f"compare needs two experiments or more, got {len(experiments)}"
         )
     folders = [results.folder.resolve() for results in experiments]
-    if twice := [folder.name for folder in set(folders) if folders.count(folder) > 1]:
+    twice = [folder.name for folder in set(folders) if folders.count(folder) > 1]
+    if twice:
         raise UsageError(f"compare needs different experiments, got {twice[0]} twice")
-    if len({results.objective for results in experiments}) > 1:
+    objectives = {results.objective for results in experiments}
+    if len(objectives) > 1:
         got = ", ".join(
             f"{each.name} by {each.metric} ({each.mode})" for each in experiments
         )
@@ -213,7 +228,8 @@ def _collect_notes(
         if entrant.best is None:
             yield f"{entrant.name} has no usable trial"
         if earlier := entrant.spec.warm_start:
-            earlier = earlier if isinstance(earlier, str) else join_names(earlier)
+            if not isinstance(earlier, str):
+                earlier = join_names(earlier)
             yield (
                 f"{entrant.name} began with the trials of {earlier}: it had more to learn from, "
                 "which no count of what was spent shows"
@@ -230,11 +246,13 @@ def _collect_notes(
         if len(names) > 1:
             yield f"{join_names(names)} have the same strategy and seed, {seed}"
     facts = {entrant.name: _collect_settings(entrant.spec) for entrant in entrants}
-    for path in dict.fromkeys(path for settings in facts.values() for path in settings):
+    paths = (path for settings in facts.values() for path in settings)
+    for path in dict.fromkeys(paths):
         holders: dict[str, list[str]] = {}
         for name, settings in facts.items():
             if path in settings or path.startswith(_NOTED_IF_MISSING):
-                holders.setdefault(settings.get(path, "not there"), []).append(name)
+                text = settings.get(path, "not there")
+                holders.setdefault(text, []).append(name)
         if len(holders) > 1 and path != "search.strategy":
             differing = (
                 f"{value} in {join_names(names)}" for value, names in holders.items()
@@ -245,7 +263,9 @@ def _collect_notes(
 def _collect_settings(spec: ExperimentSpec) -> dict[str, str]:
     """dotted path -> text of what should be equal."""
     document = spec.model_dump(
-        mode="json", include=_COMPARED, exclude={"training": {"seed"}}
+        mode="json",
+        include=_COMPARED,
+        exclude={"training": {"seed"}},
     )
     values = flatten(document, ".").items()
     return {path: v if isinstance(v, str) else json.dumps(v) for path, v in values}
@@ -276,13 +296,20 @@ def find_curves(history: History, objective: Objective) -> tuple[Curve, Curve]:
                 {"event": RESULT, "trial_id": trial.trial_id, **report._asdict()}
             )
         value = replay.leader.value if replay.leader else None
-        if value is not None and (not steps or value != steps[-1][2]):
+        has_changed = not steps or value != steps[-1][2]
+        if value is not None and has_changed:
             steps.append((total, report.time, value))
     epochs, times, best = tuple(zip(*steps, strict=True)) if steps else ((), (), ())
     last = [report.time for _, report, _ in reports[-1:]]
-    seconds = tuple(history.find_searched_s([*times, *last]))
+    moments = [*times, *last]
+    seconds = tuple(history.find_searched_s(moments))
     by_epochs = Curve(epochs, best, total)
-    return by_epochs, Curve(seconds[: len(times)], best, max(seconds, default=0.0))
+    by_time = Curve(
+        seconds[: len(times)],
+        best,
+        total=max(seconds, default=0.0),
+    )
+    return by_epochs, by_time
 
 
 def compare(

@@ -27,14 +27,28 @@ def build_trials_frame(
     """One row a trial; the columns are those of `Results.dataframe`. seed: the experiment's."""
     rows = [_build_trial_row(trial, objective, seed) for trial in trials]
     first = ("trial_id", "status", "seed")
-    last = ("best_epoch", "epochs", "started", "duration_s", "error", "message")
+    last = (
+        "best_epoch",
+        "epochs",
+        "started",
+        "duration_s",
+        "error",
+        "message",
+    )
     groups = {
         name: _list_columns(rows, f"{name}/") for name in ("config", "last", "best")
     }
-    columns = [*first, *groups["config"], *groups["last"], *groups["best"], *last]
+    columns = [
+        *first,
+        *groups["config"],
+        *groups["last"],
+        *groups["best"],
+        *last,
+    ]
     frame = pd.DataFrame(rows, columns=columns)
     for name in groups["config"]:
-        frame[name] = _build_config_column([row.get(name, pd.NA) for row in rows])
+        values = [row.get(name, pd.NA) for row in rows]
+        frame[name] = _build_config_column(values)
     frame["best_epoch"] = frame["best_epoch"].astype("Int64")
     frame["started"] = pd.to_datetime(frame["started"], unit="s", utc=True)
     return frame
@@ -48,7 +62,8 @@ def build_reports_frame(trials: Iterable[TrialRecord]) -> pd.DataFrame:
         for trial in trials
         for report in trial.results
     ]
-    frame = pd.DataFrame(rows, columns=None if rows else ["trial_id", "epoch", "time"])
+    columns = None if rows else ["trial_id", "epoch", "time"]
+    frame = pd.DataFrame(rows, columns=columns)
     frame["time"] = pd.to_datetime(frame["time"], unit="s", utc=True)
     return frame
 
@@ -67,15 +82,15 @@ def write_table(frame: pd.DataFrame, path: Path | str) -> Path:
         values = frame[name].tolist()
         present = [value for value in values if value is not pd.NA]
         kinds = {"number" if is_number(v) else type(v).__name__ for v in present}
-        if not (kinds <= {"number"} or kinds <= {"str"} or kinds <= {"bool"}):
+        is_uniform = kinds <= {"number"} or kinds <= {"str"} or kinds <= {"bool"}
+        if not is_uniform:
             frame[name] = [None if v is pd.NA else json.dumps(v) for v in values]
     if suffix == ".parquet":
         write_file(path, lambda partial: frame.to_parquet(partial, index=False))
         return path
     texts = frame.select_dtypes(exclude=["number", "bool", "datetimetz"]).columns
-    frame = frame.assign(**{n: frame[n].map(escape_formula) for n in texts}).rename(
-        columns=escape_formula
-    )
+    escaped = {name: frame[name].map(escape_formula) for name in texts}
+    frame = frame.assign(**escaped).rename(columns=escape_formula)
     write_file(path, lambda partial: frame.to_csv(partial, index=False))
     return path
 
@@ -87,6 +102,7 @@ def _build_trial_row(
     for report in trial.results:
         last |= report.metrics
     best = find_best_report(trial, objective)
+    error = trial.error
     has_best = best is not None and objective.can_be_best(best.epoch, best.metrics)
     return {
         "trial_id": trial.trial_id,
@@ -103,8 +119,8 @@ def _build_trial_row(
         "epochs": trial.last_epoch,
         "started": trial.started,
         "duration_s": trial.duration_s,
-        "error": trial.error.kind if trial.error else None,
-        "message": trial.error.message if trial.error else None,
+        "error": error.kind if error else None,
+        "message": error.message if error else None,
     }
 
 
