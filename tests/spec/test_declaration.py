@@ -123,6 +123,11 @@ def test_settings_that_fail_together_alone_are_forbidden_or_refused():
         assert [*allowed.search.space] == ["lr", "points"]
     [fault] = faults_of(search={"space": swapped, "forbid": ["lr < 1 and points > 8"]})
     assert fault.startswith("search.space.points: must be at least 8 for lr above 1")
+    first = [{"points": 4}, {"lr": 0.1, "points": 4}, {"lr": 2, "points": 4}]
+    search = {"space": space, "points_to_evaluate": first}
+    assert faults_of(search=search)[1].startswith(
+        "search.points_to_evaluate.2.points: "
+    )
     begun = {"trainable": Line, "search": {"space": space}, "num_samples": 2}
     assert validate(begun, recorded=True).num_samples == 2
 

@@ -258,7 +258,10 @@ def find_config_faults(
 
 
 def find_paired_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    """The faults of two searched settings together, each of which works alone, each once."""
+    """The faults of settings together that work alone: of two searched ones, and of first configs.
+
+    Each is named once. A first config is checked if it leaves nothing open.
+    """
     declaration = load_declaration(spec.trainable)
     if declaration.settings is None and type(declaration).check is Declaration.check:
         return
@@ -274,6 +277,10 @@ def find_paired_faults(spec: ExperimentSpec) -> Iterator[Fault]:
                 both = ", ".join(f"{name}={value}" for name, value in values.items())
                 rule = f"{fault.rule} (as with {both}; search.forbid leaves such configs out)"
                 yield _add_section(replace(fault, rule=rule), search.space)
+    for number, point in enumerate(getattr(search, "points_to_evaluate", ())):
+        if point.keys() >= search.space.keys():
+            for fault in declaration.check(merge_config(spec.constants, point), spec):
+                yield fault.add_prefix(f"search.points_to_evaluate.{number}")
 
 
 def _add_section(fault: Fault, space: Values) -> Fault:
