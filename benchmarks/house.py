@@ -55,7 +55,7 @@ PREPOSITIONS = (
 )
 # What there was on 2026-11-29, and a little more; expressions a line may only fall
 LIMITS = {
-    "tuner: expressions": 162_660,
+    "tuner: expressions": 162_750,
     "tuner: statements": 30_610,
     "tuner: expressions a line": 3.64,
     "tuner: parallel assignments": 0.5,
