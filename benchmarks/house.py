@@ -56,7 +56,7 @@ PREPOSITIONS = (
 # What there was on 2026-11-29, and a little more; expressions a line may only fall
 LIMITS = {
     "tuner: expressions": 162_750,
-    "tuner: statements": 30_610,
+    "tuner: statements": 30_690,
     "tuner: expressions a line": 3.64,
     "tuner: parallel assignments": 0.5,
     "tuner: without a verb first, %": 17.8,

@@ -30,7 +30,8 @@ def scalarize_losses(loss_NG: Array, weight_G: Array) -> Array:
     """The augmented Chebyshev distance of N reports to the best of each goal, from 0 to 1.05."""
     ranks = [np.searchsorted(np.sort(loss_N), loss_N) for loss_N in loss_NG.T]
     share_NG = weight_G * np.stack(ranks, axis=1) / max(len(loss_NG) - 1, 1)
-    distance_N: Array = share_NG.max(axis=1) + _SUM * share_NG.sum(axis=1)
+    distance_N: Array = share_NG.max(axis=1)
+    distance_N += _SUM * share_NG.sum(axis=1)
     return distance_N
 
 

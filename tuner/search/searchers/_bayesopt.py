@@ -59,20 +59,30 @@ class BayesOpt:
         running_PF = features(running_PD)
         process.believe(running_PF)
         every_ND = np.concatenate([data.u_ND, data.pending_PD])
-        best = min(
-            float(process.predict(features(every_ND[i : i + _MOST_ROWS]))[0].min())
-            for i in range(0, len(every_ND), _MOST_ROWS)
-        )
+        least = []
+        for start in range(0, len(every_ND), _MOST_ROWS):
+            x_NF = features(every_ND[start : start + _MOST_ROWS])
+            mean_N, _ = process.predict(x_NF)
+            least.append(float(mean_N.min()))
+        best = min(least)
 
         def score(u_MD: Array) -> Array:
             x_MF = features(u_MD)
             mean_M, sd_M = process.predict(x_MF)
             apart_M = measure_nearness(x_MF, running_PF, len(encoding))
-            merit_M = log_expected_improvement(mean_M, sd_M, best) - _TOO_NEAR * apart_M
+            merit_M = log_expected_improvement(mean_M, sd_M, best)
+            merit_M -= _TOO_NEAR * apart_M
             return merit_M + data.favour(u_MD)
 
-        leaders_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")[:5]]
-        yield from maximise(score, encoding, leaders_ND, rng, data.allows)
+        order = np.argsort(data.loss_N, kind="stable")
+        leaders_ND = data.u_ND[order[:5]]
+        yield from maximise(
+            score,
+            encoding,
+            leaders_ND,
+            rng,
+            data.allows,
+        )
 
     def _fit_process(self, data: ModelInput, features: Features) -> GaussianProcess:
         """The process, fitted once for all suggestions between two reports."""
@@ -86,29 +96,32 @@ class BayesOpt:
             _interpolate_targets(high_N, end_N, y_N)
             - _interpolate_targets(low_N, end_N, y_N)
         ) / 2
-        x_NF = features(np.concatenate([data.u_ND[rows], data.failed_ND]))
+        u_ND = np.concatenate([data.u_ND[rows], data.failed_ND])
+        x_NF = features(u_ND)
         failed = len(data.failed_ND)
-        y_N = np.append(y_N, np.full(failed, y_N.max()))
+        worst_N = np.full(failed, y_N.max())
+        y_N = np.append(y_N, worst_N)
         noise_N = np.append(sd_N**2, np.zeros(failed))
         key = x_NF.tobytes() + y_N.tobytes() + noise_N.tobytes()
         if self._fitted is None or self._fitted[0] != key:
-            self._fitted = (key, GaussianProcess(x_NF, y_N, features.groups_F, noise_N))
+            process = GaussianProcess(x_NF, y_N, features.groups_F, noise_N)
+            self._fitted = (key, process)
         return self._fitted[1]
 
 
 def predict_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array, Array]:
     """The expected last loss of each trial, and one deviation to either side."""
-    loss_NK = interpolate_curves(
-        curves, list_milestones(max(max(curve) for curve in curves))
-    )
+    max_t = max(max(curve) for curve in curves)
+    loss_NK = interpolate_curves(curves, list_milestones(max_t))
     model = CurveModel(loss_NK)
     mean_N, sd_N = model.predict_ends()
     low_N, end_N, high_N = (
         model.scale.unscale_losses(mean_N + n * sd_N) for n in (-1, 0, 1)
     )
-    ended_N = np.isfinite(loss_NK[:, -1])  # to the last bit
+    last_N = loss_NK[:, -1]
+    ended_N = np.isfinite(last_N)  # to the last bit
     low_N, end_N, high_N = (
-        np.where(ended_N, loss_NK[:, -1], x_N) for x_N in (low_N, end_N, high_N)
+        np.where(ended_N, last_N, x_N) for x_N in (low_N, end_N, high_N)
     )
     return end_N, low_N, high_N
 
@@ -116,7 +129,8 @@ def predict_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array, A
 def _interpolate_targets(loss_N: Array, from_N: Array, y_N: Array) -> Array:
     """The targets of losses, interpolated between the known ones."""
     order = np.argsort(from_N, kind="stable")
-    return np.asarray(np.interp(loss_N, from_N[order], y_N[order]))
+    target_N = np.interp(loss_N, from_N[order], y_N[order])
+    return np.asarray(target_N)
 
 
 def measure_nearness(x_MF: Array, running_PF: Array, dims: int) -> Array:
@@ -124,9 +138,14 @@ def measure_nearness(x_MF: Array, running_PF: Array, dims: int) -> Array:
     count = len(running_PF)
     if not count or not dims:
         return np.zeros(len(x_MF))
-    least = _REACH * math.sqrt(dims) * count ** (1 - 1 / dims)
+    least = _REACH * math.sqrt(dims)
+    least *= count ** (1 - 1 / dims)
     nearest_M = np.sqrt(compute_squared_distances(x_MF, running_PF).min(axis=1))
-    return np.where(nearest_M < least, 2 - nearest_M / least, 0.0)
+    return np.where(
+        nearest_M < least,
+        2 - nearest_M / least,
+        0.0,
+    )
 
 
 def maximise(
@@ -148,10 +167,12 @@ def maximise(
         )
     u_MD = encoding.snap(np.concatenate(pool))
     score_M = score(u_MD)
-    ranked = (i for i in np.argsort(-score_M, kind="stable") if allows(u_MD[i]))
-    order = list(islice(ranked, _PROPOSED))
-    best_SD = u_MD[order[:_STARTS]]
-    best_S = score_M[order[:_STARTS]]
+    ranked = np.argsort(-score_M, kind="stable")
+    allowed = (i for i in ranked if allows(u_MD[i]))
+    order = list(islice(allowed, _PROPOSED))
+    starts = order[:_STARTS]
+    best_SD = u_MD[starts]
+    best_S = score_M[starts]
     step = 0.1
     for _ in range(12):
         tries_MD = encoding.snap(
@@ -188,10 +209,15 @@ def _move_points(
 ) -> Array:
     """Points moved a little along some of their columns; choices are redrawn."""
     count, dims = u_MD.shape
-    u_MD = np.where(np.isnan(u_MD), rng.random(u_MD.shape), u_MD)
+    u_MD = np.where(
+        np.isnan(u_MD),
+        rng.random(u_MD.shape),
+        u_MD,
+    )
     moves_MD = rng.random((count, dims)) < max(0.5, 1 / dims)
     moves_MD[np.arange(count), rng.integers(dims, size=count)] = True
-    near_MD = np.clip(u_MD + step * rng.standard_normal((count, dims)), 0, 1)
+    shift_MD = step * rng.standard_normal((count, dims))
+    near_MD = np.clip(u_MD + shift_MD, 0, 1)
     anew_MD = rng.random((count, dims))
     for d, column in enumerate(encoding.columns):
         if column.categories:
@@ -199,10 +225,12 @@ def _move_points(
             near_MD[:, d] = anew_MD[:, d]
         elif column.centres_C is not None:  # at least to the neighbouring value
             width = 1 / len(column.centres_C)
-            far = np.sign(near_MD[:, d] - u_MD[:, d]) * width
-            little = np.abs(near_MD[:, d] - u_MD[:, d]) < width
-            near_MD[:, d] = np.clip(
-                np.where(little, u_MD[:, d] + far, near_MD[:, d]), 0, 1
-            )
+            u_M = u_MD[:, d]
+            near_M = near_MD[:, d]
+            shift_M = near_M - u_M
+            far_M = u_M + np.sign(shift_M) * width
+            is_little_M = np.abs(shift_M) < width
+            far_enough_M = np.where(is_little_M, far_M, near_M)
+            near_MD[:, d] = np.clip(far_enough_M, 0, 1)
     moved: Array = np.where(moves_MD, near_MD, u_MD)
     return moved

@@ -79,7 +79,13 @@ def _build_documents(data: ModelInput, encoding: Encoding) -> list[dict[str, Any
         values = encode_point(u_D, encoding)
         ids = {label: [number] * len(held) for label, held in values.items()}
         miscs.append(
-            {"tid": number, "cmd": None, "workdir": None, "idxs": ids, "vals": values}
+            {
+                "tid": number,
+                "cmd": None,
+                "workdir": None,
+                "idxs": ids,
+                "vals": values,
+            }
         )
     documents = Trials().new_trial_docs(
         range(len(points)), [None] * len(points), results, miscs

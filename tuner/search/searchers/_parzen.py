@@ -41,8 +41,10 @@ class Parzen:
         weight_N: Array | None = None,
     ) -> None:
         count, dims = u_ND.shape
-        weight_N = np.ones(count) if weight_N is None else weight_N
-        weight_K = np.append(weight_N, weight_N.mean() if count else 1.0)
+        if weight_N is None:
+            weight_N = np.ones(count)
+        prior_weight = weight_N.mean() if count else 1.0
+        weight_K = np.append(weight_N, prior_weight)
         self._weight_K = weight_K / weight_K.sum()
         self._u_KD = np.vstack([u_ND, np.full((1, dims), np.nan)])
         self._width_KD = np.vstack([width_ND, np.ones((1, dims))])
@@ -66,10 +68,10 @@ class Parzen:
         at_MD = rng.random((count, self._u_KD.shape[1]))  # quantiles of the kernels
         u_MD = at_MD.copy()
         for d, column in enumerate(self._encoding.columns):
+            at_M = at_MD[:, d]
             if column.categories:
-                below_MC = (
-                    self._category_KC[d][kernel_M].cumsum(axis=1) < at_MD[:, d, None]
-                )
+                share_MC = self._category_KC[d][kernel_M]
+                below_MC = share_MC.cumsum(axis=1) < at_M[:, None]
                 chosen_M = np.minimum(below_MC.sum(axis=1), column.categories - 1)
                 u_MD[:, d] = (chosen_M + 0.5) / column.categories
                 continue
@@ -77,8 +79,13 @@ class Parzen:
             width_M = widening * self._width_KD[kernel_M, d]
             low_M = ndtr(-centre_M / width_M)
             high_M = ndtr((1 - centre_M) / width_M)
-            near_M = centre_M + width_M * ndtri(low_M + at_MD[:, d] * (high_M - low_M))
-            u_MD[:, d] = np.where(np.isnan(near_M), at_MD[:, d], np.clip(near_M, 0, 1))
+            mass_M = low_M + at_M * (high_M - low_M)
+            near_M = centre_M + width_M * ndtri(mass_M)
+            u_MD[:, d] = np.where(
+                np.isnan(near_M),
+                at_M,
+                np.clip(near_M, 0, 1),
+            )
         return self._encoding.snap(u_MD)
 
     def log_density(self, u_MD: Array) -> Array:
@@ -87,13 +94,17 @@ class Parzen:
         parts = [
             self._log_density(u_MD[i : i + rows]) for i in range(0, len(u_MD), rows)
         ]
-        return np.concatenate(parts) if parts else np.empty(0)
+        if not parts:
+            return np.empty(0)
+        return np.concatenate(parts)
 
     def _compute_inside(self, d: int) -> Array:
         """The share of each normal kernel that lies between the cube's sides."""
         centre_K = self._u_KD[:, d]
         width_K = self._width_KD[:, d]
-        return np.asarray(ndtr((1 - centre_K) / width_K) - ndtr(-centre_K / width_K))
+        inside_K = ndtr((1 - centre_K) / width_K)
+        inside_K -= ndtr(-centre_K / width_K)
+        return np.asarray(inside_K)
 
     def _log_density(self, u_MD: Array) -> Array:
         log_MK = np.tile(np.log(self._weight_K), (len(u_MD), 1))
@@ -101,13 +112,18 @@ class Parzen:
             u_M1 = u_MD[:, d, None]
             if column.categories:
                 kernel_KC = np.log(self._category_KC[d] * column.categories)
-                kernel_MK = kernel_KC[:, self._encoding.find_cells(d, u_MD[:, d])].T
+                cells_M = self._encoding.find_cells(d, u_MD[:, d])
+                kernel_MK = kernel_KC[:, cells_M].T
             else:
                 centre_K = self._u_KD[:, d]
                 width_K = self._width_KD[:, d]
                 kernel_MK = -0.5 * ((u_M1 - centre_K) / width_K) ** 2
                 kernel_MK -= self._log_area_K[d]
-            log_MK += np.where(np.isnan(u_M1) | np.isnan(kernel_MK), 0.0, kernel_MK)
+            log_MK += np.where(
+                np.isnan(u_M1) | np.isnan(kernel_MK),
+                0.0,
+                kernel_MK,
+            )
         return np.asarray(np.logaddexp.reduce(log_MK, axis=1))
 
 
@@ -123,14 +139,18 @@ def draw_by_ratio(
     """Points near the good ones by the ratio of densities (Bergstra et al., 2011), best first."""
     for _ in range(_ROUNDS):
         u_MD = good.draw(count, rng, widening=widening)
-        ratio_M = good.log_density(u_MD) - other.log_density(u_MD) + favour(u_MD)
-        yield from u_MD[np.argsort(-ratio_M, kind="stable")]
+        ratio_M = good.log_density(u_MD)
+        ratio_M -= other.log_density(u_MD)
+        ratio_M += favour(u_MD)
+        order = np.argsort(-ratio_M, kind="stable")
+        yield from u_MD[order]
 
 
 def compute_scott_widths(u_ND: Array) -> Array:
     """Widths by the numbers of points and of columns alone (Scott's rule)."""
     count, dims = u_ND.shape
-    return np.full(u_ND.shape, _SPREAD * max(count, 1) ** (-1 / (4 + dims)))
+    width = _SPREAD * max(count, 1) ** (-1 / (4 + dims))
+    return np.full(u_ND.shape, width)
 
 
 def compute_neighbour_widths(u_ND: Array) -> Array:
@@ -149,7 +169,8 @@ def compute_neighbour_widths(u_ND: Array) -> Array:
         ]
         squared_NK = (point_ND[near_NK, d] - point_ND[:, d, None]) ** 2
         least = max(_NARROWEST, (1 + len(rows)) ** -2.0)
-        width_ND[rows, d] = np.clip(np.sqrt(squared_NK.mean(axis=1)), least, 1.0)
+        distance_N = np.sqrt(squared_NK.mean(axis=1))
+        width_ND[rows, d] = np.clip(distance_N, least, 1.0)
     return width_ND
 
 
@@ -160,10 +181,11 @@ def compute_adaptive_widths(u_ND: Array) -> Array:
     width_ND = np.ones(u_ND.shape)
     for d in range(u_ND.shape[1]):
         rows = np.flatnonzero(~np.isnan(u_ND[:, d]))
-        order = np.argsort(u_ND[rows, d])
+        u_N = u_ND[rows, d]
+        order = np.argsort(u_N)
         # Where hyperopt puts its prior
-        middle = np.searchsorted(u_ND[rows, d][order], 0.5)
-        _, _, widths = tpe.adaptive_parzen_normal(u_ND[rows, d], 1.0, 0.5, 1.0, LF=0)
+        middle = np.searchsorted(u_N[order], 0.5)
+        _, _, widths = tpe.adaptive_parzen_normal(u_N, 1.0, 0.5, 1.0, LF=0)
         if len(rows):
             width_ND[rows[order], d] = np.delete(widths, middle)
     return width_ND
@@ -175,8 +197,10 @@ def _compute_category_weights(encoding: Encoding, d: int, u_K: Array) -> Array:
     share_KC = np.full(
         (len(u_K), encoding.columns[d].categories), 1 / (active_K.sum() + 1)
     )
-    share_KC[active_K, encoding.find_cells(d, u_K[active_K])] += 1
-    return np.asarray(share_KC / share_KC.sum(axis=1, keepdims=True))
+    cells = encoding.find_cells(d, u_K[active_K])
+    share_KC[active_K, cells] += 1
+    share_KC /= share_KC.sum(axis=1, keepdims=True)
+    return np.asarray(share_KC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,17 +221,21 @@ class BOHB:
         """Points, the most promising first; none for a suggestion that is drawn at random."""
         if rng.random() < self.random_share:
             return
-        u_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")]
-        count = min(math.ceil(_GOOD * math.sqrt(len(u_ND) + data.beyond)), len(u_ND))
-        good, bad = (
-            Parzen(points_ND, compute_scott_widths(points_ND), encoding)
-            for points_ND in (
-                u_ND[:count],
-                np.concatenate([u_ND[count:], data.failed_ND]),
-            )
-        )
+        order = np.argsort(data.loss_N, kind="stable")
+        u_ND = data.u_ND[order]
+        root = math.sqrt(len(u_ND) + data.beyond)
+        count = min(math.ceil(_GOOD * root), len(u_ND))
+        good_ND = u_ND[:count]
+        bad_ND = np.concatenate([u_ND[count:], data.failed_ND])
+        good = Parzen(good_ND, compute_scott_widths(good_ND), encoding)
+        bad = Parzen(bad_ND, compute_scott_widths(bad_ND), encoding)
         yield from draw_by_ratio(
-            good, bad, self.candidates, rng, widening=_WIDENING, favour=data.favour
+            good,
+            bad,
+            self.candidates,
+            rng,
+            widening=_WIDENING,
+            favour=data.favour,
         )
 
 
@@ -234,7 +262,9 @@ class TPE:
     ) -> Iterator[Array]:
         order = np.argsort(data.loss_N, kind="stable")
         count = min(
-            math.ceil(self.gamma * (len(order) + data.beyond)), _MAX_GOOD, len(order)
+            math.ceil(self.gamma * (len(order) + data.beyond)),
+            _MAX_GOOD,
+            len(order),
         )
         good_ND = data.u_ND[order[:count]]
         rest_ND = data.u_ND[order[count:]]
@@ -250,15 +280,22 @@ class TPE:
         good = Parzen(good_ND, good_widths(good_ND), encoding, weight_N)
         other = Parzen(other_ND, other_widths(other_ND), encoding)
         yield from draw_by_ratio(
-            good, other, self.candidates, rng, widening=widening, favour=data.favour
+            good,
+            other,
+            self.candidates,
+            rng,
+            widening=widening,
+            favour=data.favour,
         )
 
 
 def _compute_improvements(loss_N: Array, count: int) -> Array:
     """How far each of the `count` least losses is below the rest, 1 on average."""
-    below = loss_N[min(count, len(loss_N) - 1)] - loss_N[:count]
+    limit = loss_N[min(count, len(loss_N) - 1)]
+    below = limit - loss_N[:count]
     most = below.max(initial=0.0)
     if not most > 0 or not math.isfinite(most):
         return np.ones(count)
     weight = below / most
-    return np.asarray(np.maximum(weight / weight.mean(), _LEAST_WEIGHT))
+    weight /= weight.mean()
+    return np.asarray(np.maximum(weight, _LEAST_WEIGHT))

@@ -39,7 +39,8 @@ def order_leaders(
     leaders: dict[str, tuple[dict[str, Value], Array]] = {}
     for source in sources:
         configs = [config for config, _ in source]
-        u_ND = encoding.snap(np.array([encoding.encode(config) for config in configs]))
+        encoded = [encoding.encode(config) for config in configs]
+        u_ND = encoding.snap(np.array(encoded))
         losses = np.array([loss for _, loss in source], dtype=float)
         loss_N = clip_losses(np.nan_to_num(losses, nan=np.inf))
         tasks.append((u_ND, loss_N))
@@ -58,14 +59,23 @@ def order_leaders(
     return [configs[m] for m in order_greedily(np.array(ranks))]
 
 
-def predict_ranks(encoding: Encoding, u_ND: Array, loss_N: Array, u_MD: Array) -> Array:
+def predict_ranks(
+    encoding: Encoding,
+    u_ND: Array,
+    loss_N: Array,
+    u_MD: Array,
+) -> Array:
     """The share of a source's N trials that are predicted to be better than each candidate."""
     features = Features(encoding)
     rows = select_rows(loss_N)
+    x_NF = features(u_ND[rows])
     process = GaussianProcess(
-        features(u_ND[rows]), normalize_losses(loss_N)[rows], features.groups_F
+        x_NF,
+        normalize_losses(loss_N)[rows],
+        features.groups_F,
     )
-    mean_N, mean_M = (process.predict(features(u_D))[0] for u_D in (u_ND[rows], u_MD))
+    mean_N, _ = process.predict(x_NF)
+    mean_M, _ = process.predict(features(u_MD))
     return np.searchsorted(np.sort(mean_N), mean_M) / len(rows)
 
 
@@ -79,6 +89,7 @@ def order_greedily(rank_SM: Array) -> list[int]:
     while len(order) < rank_SM.shape[1]:
         merit_M = np.minimum(best_S[:, None], rank_SM).mean(axis=0)
         ranked = np.lexsort((rank_SM.mean(axis=0), merit_M))
-        order.append(next(int(m) for m in ranked if m not in order))
-        best_S = np.minimum(best_S, rank_SM[:, order[-1]])
+        chosen = next(int(m) for m in ranked if m not in order)
+        order.append(chosen)
+        best_S = np.minimum(best_S, rank_SM[:, chosen])
     return order

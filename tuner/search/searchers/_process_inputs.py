@@ -30,20 +30,27 @@ class Features:
         self._encoding = encoding
         groups = []
         for d, column in enumerate(encoding.columns):
-            groups += [d] * (column.categories if column.categories > 2 else 1)
+            size = 1
+            if column.categories > 2:
+                size = column.categories
+            groups += [d] * size
         self.groups_F: NDArray[np.int64] = np.array(groups, dtype=np.int64)
 
     def __call__(self, u_ND: Array) -> Array:
         columns = []
         for d, column in enumerate(self._encoding.columns):
-            u_N = np.where(np.isnan(u_ND[:, d]), _INACTIVE, u_ND[:, d])
+            inactive_N = np.isnan(u_ND[:, d])
+            u_N = np.where(inactive_N, _INACTIVE, u_ND[:, d])
             if column.categories > 2:
-                one_hot = np.eye(column.categories)[self._encoding.find_cells(d, u_N)]
-                one_hot[np.isnan(u_ND[:, d])] = 1 / column.categories
-                columns += list(one_hot.T / np.sqrt(2))
+                cells_N = self._encoding.find_cells(d, u_N)
+                one_hot = np.eye(column.categories)[cells_N]
+                one_hot[inactive_N] = 1 / column.categories
+                one_hot /= np.sqrt(2)
+                columns += list(one_hot.T)
             else:
                 columns.append(u_N)
-        return np.array(columns).T.reshape(len(u_ND), len(self.groups_F))
+        x_NF = np.array(columns).T
+        return x_NF.reshape(len(u_ND), len(self.groups_F))
 
     @property
     def largest_F(self) -> Array:
@@ -81,7 +88,9 @@ def select_rows(loss_N: Array) -> NDArray[np.int64]:
         return np.arange(len(loss_N))
     half = _MOST_TRIALS // 2
     order = np.argsort(loss_N, kind="stable")
-    spread = order[half:][np.linspace(0, len(order) - half - 1, half).astype(int)]
+    others = order[half:]
+    positions = np.linspace(0, len(others) - 1, half)
+    spread = others[positions.astype(int)]
     return np.sort(np.concatenate([order[:half], spread]))
 
 
@@ -91,8 +100,11 @@ def normalize_losses(loss_N: Array) -> Array:
     spread = loss_N.std()
     if spread <= 1e-300 or not np.isfinite(spread):
         return np.zeros_like(loss_N)
-    scale = max(float(np.subtract(*np.quantile(loss_N, [0.75, 0.25]))), 1e-3 * spread)
-    z_N = np.clip((loss_N - np.median(loss_N)) / scale, -1e6, 1e6)
+    low, high = np.quantile(loss_N, [0.25, 0.75])
+    scale = max(float(high - low), 1e-3 * spread)
+    z_N = loss_N - np.median(loss_N)
+    z_N /= scale
+    z_N = np.clip(z_N, -1e6, 1e6)
     with suppress(ValueError, ArithmeticError, RuntimeError):
         z_N = np.asarray(yeojohnson(z_N)[0])
     if not np.isfinite(z_N).all() or z_N.std() <= 0:
@@ -104,4 +116,6 @@ def winsorize(loss_N: Array) -> Array:
     """Losses without outliers (Tukey, "The Future of Data Analysis", 1962, section 14)."""
     least, quarter, median = np.quantile(loss_N, [0, 0.25, 0.5])
     spread = (median - quarter) or (median - least)
-    return np.minimum(loss_N, median + _FAR_OUT * spread) if spread > 0 else loss_N
+    if spread > 0:
+        loss_N = np.minimum(loss_N, median + _FAR_OUT * spread)
+    return loss_N
