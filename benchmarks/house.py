@@ -55,9 +55,9 @@ PREPOSITIONS = (
 )
 # What there was on 2026-11-29, and a little more; expressions a line may only fall
 LIMITS = {
-    "tuner: expressions": 162_750,
-    "tuner: statements": 30_690,
-    "tuner: expressions a line": 3.64,
+    "tuner: expressions": 162_800,
+    "tuner: statements": 30_780,
+    "tuner: expressions a line": 3.6,
     "tuner: parallel assignments": 0.5,
     "tuner: without a verb first, %": 17.8,
     "tuner: with a preposition last, %": 0.4,
