@@ -296,13 +296,20 @@ def test_hanging_start_is_ended_and_logged(searched, monkeypatch):
             pass
 
     space = {"space": {"x": "uniform(0, 1)"}}
-    results = searched(
-        trainable=Hangs, search=space, num_samples=1, timeouts={"report_s": 4}
-    )
-    [trial] = results.trials.values()
-    expected = ("timeout", "did not start in 4 s; its log shows where it hung")
-    assert (trial.status, trial.error) == ("failed", expected)
-    log = log_of(results, trial)
+    for limit_s in (
+        4,
+        60,
+    ):  # a busy machine may need more than 4 s to come to the class
+        timeouts = {"report_s": limit_s}
+        results = searched(
+            trainable=Hangs, search=space, num_samples=1, timeouts=timeouts
+        )
+        [trial] = results.trials.values()
+        expected = f"did not start in {limit_s} s; its log shows where it hung"
+        assert (trial.status, trial.error) == ("failed", ("timeout", expected))
+        log = log_of(results, trial)
+        if OUTPUT in log:
+            break
     assert "test_faults.py" in log
     assert log.count(f"{OUTPUT}\n") == 1
 

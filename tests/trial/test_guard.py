@@ -124,9 +124,12 @@ def test_children_end_detached_processes(children, tmp_path):
     """As a daemon does: its parent is gone, and its session is its own."""
     children.begin()
     pid_file = tmp_path / "pid"
-    daemon = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
+    pid_file.touch()
+    daemon = (
+        f"echo $$ > {pid_file}; exec sleep 60"  # no other process that may still end
+    )
     subprocess.run(f"setsid sh -c '{daemon}' & exit", shell=True, check=True)
-    wait_until(pid_file.exists)
+    wait_until(lambda: pid_file.read_text().endswith("\n"))
     pid = int(pid_file.read_text())
     assert children.end() == 1
     wait_until(lambda: is_gone(pid))
