@@ -312,7 +312,7 @@ def measure(storage: Path, runs: int) -> bool:
         progress = [
             window.times(f"{base}#/{WATCHED}", "figures")[1] for _ in range(runs)
         ]
-        # And the advice, which is asked for once, is there
+        # The advice, which is fetched once, is there by then
         window.act(_FILTER, "lr > 0.001")
         time.sleep(10)
         updates = [window.act(_FILTER, f"lr > 0.00{run + 2}") for run in range(runs)]

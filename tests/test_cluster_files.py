@@ -194,7 +194,7 @@ def test_rayjob_fits_user_quota_and_kueue():
             for resource in flavor["resources"]
         }
         assert all(total[name] <= quota[name] for name in total)
-        # And no second one
+        # A second one has no room
         assert all(total[name] > 0.9 * quota[name] for name in total)
 
 

@@ -61,7 +61,7 @@ def run_step(number, device, dry):
         start_new_session=True,
     )
     limit_s = STEPS[number].limit_s
-    # And its children
+    # It ends the children, too
     alarm = threading.Timer(limit_s, os.killpg, (process.pid, signal.SIGKILL))
     alarm.start()
     for line in process.stdout:

@@ -45,7 +45,7 @@ def format_owner(owner: Mapping[str, Any] | None) -> str:
     if owner is None or (
         owner["host"] == socket.gethostname() and not is_alive(owner["pid"])
     ):
-        # And has not signed the journal yet
+        # It has not signed the journal yet
         return "another driver that has just started"
     since = (
         datetime.fromtimestamp(owner["started"]).astimezone().isoformat(" ", "seconds")

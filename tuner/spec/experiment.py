@@ -419,7 +419,9 @@ class ExperimentSpec(Settings):
 
     def dump_values(self, *, exclude_unset: bool = False) -> dict[str, Any]:
         """The values that build it again: plain, but with secrets, code by value, and domains."""
-        values = self.model_dump(mode="json", exclude_unset=exclude_unset)
+        values = self.model_dump(
+            mode="json", exclude_unset=exclude_unset, exclude={"search": {"space"}}
+        )
         values["search"]["space"] = dict(self.search.space)
         complete = {"trainable": self.trainable, "notify": self.notify}
         return {

@@ -27,8 +27,7 @@ _MAX_FITTED = 200  # targets that hyperparameters are fitted to: the best and th
 _SQRT5 = math.sqrt(5.0)
 
 # Of the logarithms of the hyperparameters, for standardised targets. A length scale's mean grows
-# with log(groups) / 2, as distances do (Hvarfner et al., 2024).
-# (mean, sd)
+# with log(groups) / 2, as distances do (Hvarfner et al., 2024). Each is (mean, sd).
 _PRIORS = {
     "scale": (-0.3, 1.0),
     "signal": (0.0, 1.0),

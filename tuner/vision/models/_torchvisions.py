@@ -65,7 +65,7 @@ SMALL = (
     Step(5, 288, 96, True, True, 2),
     *[Step(5, 576, 96, True, True, 1)] * 2,
 )
-# And the channels before the head
+# The layers, and the channels before the head
 SIZES = {
     "large": (LARGE, 1280),
     "small": (SMALL, 1024),
