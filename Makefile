@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
-# What the tests need beside tuner; with EXTRAS=dev,wandb,mlflow,onnx,hf,examples those too
+# What the tests need beside tuner. With all that .ci/run names, no test is left out for a package
 EXTRAS ?= dev
 # Processes that run tests; in make test, one of them runs all that starts Ray
 WORKERS ?= 2

@@ -57,7 +57,7 @@ class Counting(tune.Trainable):
             "own": self.iteration,
             "here": float(self.logdir == os.getcwd()),
             **{name: self.config[name] for name in ("seed",) if name in self.config},
-            "done": self.counted == self.config.get("ends_at"),
+            **({"done": True} if self.counted == self.config.get("ends_at") else {}),
         }
 
     def keep_files(self, folder):
@@ -128,6 +128,11 @@ def test_class_continues_from_its_checkpoint(make, keeps):
     result = resumed.train()
     assert (result["steps"], result["own"], result["training_iteration"]) == (3, 2, 3)
     assert result["done"]
+
+
+def test_class_ends_by_itself(make):
+    trial = make({"ends_at": 2})
+    assert [trial.train()["done"] for _ in range(2)] == [False, True]
 
 
 def test_reset_makes_a_new_object(make):
