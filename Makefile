@@ -1,6 +1,7 @@
 # make sweep:       from a fresh clone to a good classifier of handwritten digits
 # make test:        lint, types, the tests without Ray and a short one of every promise with it
 # make integration: all other tests that start Ray: depth, kills, several nodes, buckets
+# make foreign:     tests of networks of torchvision and timm, which it installs
 # make docs:        every command that the README and the docs show
 # make site:        the documentation as a site, in site/, with no broken link
 # make faults:      searches that are killed come to the same as one that is not
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
-# What the tests need beside tuner. With all that .ci/run names, no test is left out for a package
+# What the tests need beside tuner; with EXTRAS=dev,wandb,mlflow,onnx,hf,examples those too
 EXTRAS ?= dev
 # Processes that run tests; in make test, one of them runs all that starts Ray
 WORKERS ?= 2
@@ -26,7 +27,7 @@ PAGES := *.md docs/*.md docs/*.ipynb examples/*.md benchmarks/*.md
 # Compiled modules are kept: else every process that a test starts compiles tuner anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: sweep install install-dev test lint types pytest integration nodes docs site faults gpu snapshots reference format clean
+.PHONY: sweep install install-dev test lint types pytest integration nodes foreign docs site faults gpu snapshots reference format clean
 
 sweep: $(INSTALLED)
 	@$(BIN)/tuner run digits training.width=4 scheduler.max_t=3
@@ -73,6 +74,11 @@ nodes: $(INSTALLED_DEV)
 
 docs: $(INSTALLED_DEV)
 	$(BIN)/pytest -n $(WORKERS) --dist loadscope -m docs
+
+# Last: transformers cannot be imported beside a torchvision that is built for another torch
+foreign: $(INSTALLED_DEV)
+	@$(PIP) --editable '.[torchvision,timm]'
+	$(BIN)/pytest -n $(WORKERS) -k 'torchvision or timm' tests/vision
 
 site: $(BIN)/mkdocs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
