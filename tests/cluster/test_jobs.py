@@ -129,6 +129,20 @@ def test_connected_without_a_listener_raises(snapshot):
         jobs.open_jobs(f"http://127.0.0.1:{port}").__enter__()
 
 
+@pytest.mark.parametrize(("port", "expected"), [(":8265", 8265), ("", 443)])
+def test_the_dashboard_is_looked_for_at_its_port(monkeypatch, port, expected):
+    addresses = []
+
+    def refuse(address, timeout):
+        addresses.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(jobs.socket, "create_connection", refuse)
+    with pytest.raises(UsageError):
+        jobs.open_jobs(f"https://127.0.0.1{port}").__enter__()
+    assert addresses == [("127.0.0.1", expected)]
+
+
 def test_entry_rejects_files_outside_the_folder(snapshot, tmp_path):
     inner = tmp_path / "inner"
     inner.mkdir()

@@ -90,3 +90,16 @@ def test_importances_are_reproducible_and_need_ten_trials():
         axes, configs, losses
     )
     assert estimate_importances(axes, configs[:9], losses[:9]) == []
+
+
+@pytest.mark.parametrize("holders", [[0], range(10, 20)])
+def test_a_hyperparameter_of_one_trial_or_of_no_good_one_has_no_share(holders):
+    chance = random.Random(0)
+    configs = [{"lr": number / 20} for number in range(20)]
+    for number in holders:
+        configs[number]["rare"] = chance.random()
+    axes = {name: Axis(low=0, high=1) for name in ("lr", "rare")}
+    shares = {
+        item.name: item.share for item in estimate_importances(axes, configs, range(20))
+    }
+    assert shares == {"lr": 1, "rare": 0}

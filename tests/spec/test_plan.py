@@ -2,6 +2,7 @@
 
 import pytest
 
+from tuner.spec.declaration import load_declaration
 from tuner.spec.experiment import build_spec
 from tuner.spec.plan import count_local_gpus, describe_plan, list_warnings
 from tuner.spec.validation import Machine
@@ -40,6 +41,17 @@ def test_plan_has_trials_epochs_and_reservation():
     unknown = plan(num_samples=None, time_budget_s=60, scheduler="none")
     assert unknown["trials"] == "as many as 1m 00s allow"
     assert unknown["epochs_a_trial"] == "as many as the function reports"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "total_s"),
+    [({"name": "none", "max_t": 10}, 5 * 10 * 3 / 4), ("none", 5 * 3 / 4)],
+)
+def test_plan_multiplies_the_seconds_of_an_epoch(monkeypatch, scheduler, total_s):
+    kind = type(load_declaration(build_spec(SPEC).trainable))
+    monkeypatch.setattr(kind, "measure_epoch_s", lambda declaration, spec: 3.0)
+    takes = plan(scheduler=scheduler)["takes"]
+    assert takes == {"epoch_s": 3.0, "total_s": pytest.approx(total_s)}
 
 
 def test_gpus_here_counts_visible_gpus(tmp_path, monkeypatch):

@@ -32,6 +32,23 @@ def test_grid_has_points_or_configs_times_seeds(snapshot):
         snapshot("\n".join(faults({"search": search | wrong})))
 
 
+@pytest.mark.parametrize(
+    ("point", "can"),
+    [((0.5, 1), True), ((0.3, 1), False), ((0.5, 2), False), ((0.3, 2), False)],
+)
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_grid_can_suggest_its_cells_that_are_not_forbidden(point, can, listed):
+    cells = [{"a": a, "b": b} for a in (0.0, 0.5, 1.0) for b in (1, 2)]
+    search = {
+        "strategy": "grid",
+        "space": {"a": "uniform(0, 1)", "b": "choice([1, 2])"},
+        "forbid": ["b == 2"],
+        **({"configs": cells} if listed else {"points": {"a": 3}}),
+    }
+    config = dict(zip("ab", point, strict=True))
+    assert build_spec({"search": search}).search.can_suggest(config) is can
+
+
 def test_points_to_evaluate_outside_of_the_space_are_refused_before_a_search(snapshot):
     points = [{"lr": 0.5}, {"lr": 7}, {"rate": 0.1}]
     search = {
