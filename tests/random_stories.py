@@ -107,12 +107,30 @@ class Story:
                 other = trial.reports[epoch - 1]["ms"] if self.others else 0
                 found.append((round(worth, 12), other, number, epoch, self.sign * loss))
         found.sort()
-        if found and self.has_default and self.choose == "estimate":
+        has_choice = self.choose == "estimate" and not self.others
+        if found and self.has_default and has_choice:
             leader = found[0][0]
             found.sort(
                 key=lambda each: each[2] != 0 or not self.is_close(each[0], leader)
             )
         return [(number, epoch, value) for *_, number, epoch, value in found]
+
+    def front(self):
+        """The numbers of the trials that no other is as good as in both objectives."""
+        points = {}
+        for number, *_ in self.ranked():
+            counted = self.counted(self.trials[number].reports)
+            worth, epoch, _ = self.named(counted)
+            ms = self.trials[number].reports[epoch - 1]["ms"]
+            points.setdefault((round(worth, 12), ms), number)
+        front = []
+        for worth, ms in points:
+            better = [
+                w <= worth and m <= ms for w, m in points if (w, m) != (worth, ms)
+            ]
+            if not any(better):
+                front.append(points[worth, ms])
+        return front
 
     def is_close(self, default, leader):
         """Whether the default's worth is in Wilson's interval of half a standard error."""

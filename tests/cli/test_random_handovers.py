@@ -133,7 +133,8 @@ def test_confirmation_chooses_what_a_plain_reading_chooses(
         counted = story.counted(reports)
         if is_completed and counted:
             worth, epoch, loss = story.named(counted)
-            values[number // seeds][number] = loss, epoch, round(worth, 12)
+            other = reports[epoch - 1]["ms"] if story.others else 0
+            values[number // seeds][number] = loss, epoch, (round(worth, 12), other)
 
     def rank(leader):
         mean = sum(value for value, *_ in values[leader].values()) / len(values[leader])

@@ -29,6 +29,8 @@ def test_answers_about_random_searches_equal_a_plain_reading(story, tmp_path_fac
     assert (named["trial_id"], named["epoch"]) == (f"{number:05}", epoch)
     assert isclose(named["metrics"]["val_accuracy"], value)
     assert shown["best"]["trial_id"] == named["trial_id"]
+    front = [int(entry["trial_id"]) for entry in named.get("front", ())]
+    assert front == (story.front() if story.others else [])
     assert results.get_best_trial().trial_id == named["trial_id"]
     usable = [
         n

@@ -7,7 +7,11 @@ from synthetic import OWNER, START, Clock
 
 from tuner.experiment.estimate import Curve, build_curve
 from tuner.experiment.history import History, fold
-from tuner.experiment.results.selection import sort_best_first
+from tuner.experiment.results.selection import (
+    compute_points,
+    find_front,
+    sort_best_first,
+)
 from tuner.experiment.trials import Best, TrialError
 from tuner.spec.sections import Objective
 
@@ -272,6 +276,47 @@ def test_leader_is_the_first_of_the_ranking_after_each_event(choose, others, sto
         assert (history.leader and history.leader.trial_id) == (
             ranked[0][1].trial_id if ranked else None
         )
+
+
+BOTH = st.builds(
+    report,
+    st.integers(0, 4),
+    st.integers(1, 5),
+    acc=st.sampled_from([0.1, 0.5, 0.55, 0.9]),
+    ms=st.integers(1, 3),
+)
+INITIAL = ("trial_started", 0, {"config": {}, "origin": "initial"})
+
+
+@pytest.mark.parametrize("choose", ["estimate", "best_epoch"])
+@pytest.mark.parametrize("others", [("ms",), ("ms", "mib")])
+@given(
+    reports=st.lists(BOTH),
+    stories=STORIES,
+    from_epoch=st.none() | st.integers(1, 4),
+    limits=st.sampled_from([(), ("ms < 3",)]),
+)
+def test_best_trial_is_the_first_of_the_front_after_each_event(
+    choose, others, reports, stories, from_epoch, limits
+):
+    objective = Objective(
+        metric="acc",
+        mode="max",
+        others=[{"metric": name} for name in others],
+        choose=choose,
+        from_epoch=from_epoch,
+        limits=limits,
+    )
+    history = History(objective, images={"images": 30})
+    for event in events(INITIAL, *stories, *reports):
+        if event["event"] == "result":
+            event["metrics"].setdefault("ms", 1)
+            event["metrics"]["mib"] = event["epoch"] % 2
+        history.apply(event)
+        usable = [t for t in history.trials.values() if t.status != "failed"]
+        front = find_front(compute_points(usable, objective))
+        named = history.best and history.best.trial_id
+        assert named == (front[0][1].trial_id if front else None)
 
 
 @given(reports=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 20)), min_size=1))

@@ -104,7 +104,8 @@ class History:
     def best(self) -> Best | None:
         """The best epoch of all trials: the leader's, or that of the default config.
 
-        The default config is the best one unless the leader beats it.
+        The default config is the best one unless the leader beats it. With several goals the leader
+        is the best one, since the default config may be off the front.
         """
         leader = self.leader
         default = self.default
@@ -116,7 +117,7 @@ class History:
             or objective is None
         ):
             return leader
-        if objective.choose != "estimate":
+        if objective.choose != "estimate" or objective.others:
             return leader
         estimates = leader.estimate, default.best.estimate
         is_beaten = beats_default(*estimates, objective.metric, self._images)

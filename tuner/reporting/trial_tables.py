@@ -30,10 +30,14 @@ def format_front(results: Results) -> str:
         f"{goal.better} {goal.metric}" for goal in results.objective.goals
     )
     count = format_amount(len(results.front), "trial")
-    rows = [build_trial_row(results, trial) for trial in results.front]
-    head = f"Front of {count}, which no trial beats in every objective: {clean_text(goals)}"
+    rows = [
+        build_trial_row(results, trial)
+        | {results.metric: trial.best and trial.best.estimate}
+        for trial in results.front
+    ]
+    head = f"Front of {count}, which no trial beats in every objective, by what each is worth"
     table = format_trials(rows, results.objective)
-    return f"{head}\n{table}"
+    return f"{head}: {clean_text(goals)}\n{table}"
 
 
 def format_trials(rows: Sequence[Mapping[str, Any]], objective: Objective) -> str:

@@ -165,7 +165,7 @@ class Results(Described):
 
     @cached_property
     def front(self) -> list[TrialRecord]:
-        """The usable trials of which none is better in every goal, the first goal's best first."""
+        """The usable trials of which none is better in every goal, the best trial first."""
         points = compute_points(self._healthy, self.objective)
         return [trial for _, trial in find_front(points)]
 

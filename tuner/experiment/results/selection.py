@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from math import fsum, isfinite
+from math import fsum, inf, isfinite
 from operator import le, lt
 from typing import get_args
 
@@ -128,16 +128,18 @@ def check(what: str, value: str, choices: Sequence[str]) -> None:
 def compute_points(
     trials: Iterable[TrialRecord], objective: Objective
 ) -> list[tuple[Point, TrialRecord]]:
-    """(point, trial) of each trial at its best epoch by the first goal, if it keeps the limits."""
-    names = {goal.metric for goal in objective.goals}
-    reports = ((find_best_report(trial, objective), trial) for trial in trials)
-    return [
-        (objective.compute_losses(report.metrics), trial)
-        for report, trial in reports
-        if report
-        and names <= report.metrics.keys()
-        and objective.can_be_best(report.epoch, report.metrics)
-    ]
+    """(point, trial) of each trial that counts: what it is worth by the first goal, as a loss, and
+    the losses of the other goals at its best epoch.
+    """
+    points = []
+    for trial in trials:
+        if trial.best is None:
+            continue
+        others = trial.break_tie(objective)[:-1]
+        if inf not in others:
+            worth = objective.compute_loss(trial.best.estimate)
+            points.append(((worth, *others), trial))
+    return points
 
 
 def find_front(

@@ -179,8 +179,9 @@ def draw_front(data: FigureData) -> Drawing:
         name="front",
     )
     caption = (
-        f"Each trial at its best epoch; {y.better} {y.metric} and {x.better} {x.metric} are "
-        f"better. No trial beats the {len(best)} on the front in both."
+        f"Each trial at its best epoch, with what it is worth by {y.metric}; {y.better} {y.metric} "
+        f"and {x.better} {x.metric} are better. No trial beats the {len(best)} on the front in "
+        "both."
     )
     if third:
         caption += f" The third objective, {third[0].metric}, is not drawn."
