@@ -4,6 +4,7 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import OneCycleLR
 
 from tuner.errors import SpecError
 from tuner.vision.optimizer import (
@@ -100,6 +101,24 @@ def test_lr_schedule_has_these_rates(snapshot):
     for recipe in RECIPES:
         got = rates(**recipe, steps=20, taken=20)
         snapshot(f"{recipe}\n{' '.join(f'{rate:.3f}' for rate in got)}")
+
+
+@pytest.mark.parametrize("steps", [2, 3, 7])
+def test_one_cycle_equals_that_of_torch(steps):
+    optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    theirs = OneCycleLR(optimizer, 0.5, total_steps=steps, cycle_momentum=False)
+    expected = []
+    for _ in range(steps):
+        expected.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        theirs.step()
+    assert rates("one_cycle", steps=steps, taken=steps) == pytest.approx(expected)
+
+
+def test_one_cycle_does_not_rise_in_a_single_step():
+    cycle = partial(rates, "one_cycle", warmup_epochs=0.1)
+    assert cycle(steps=2, taken=2) == pytest.approx([0.02, 0.5])
+    assert cycle(steps=3, taken=3) == pytest.approx([0.02, 0.5, 2e-6])
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -13,6 +13,7 @@ from tuner.experiment.results.confirmation import (
     choose_model,
     describe_best,
     find_confirmation,
+    should_refit,
     show_json,
 )
 from tuner.experiment.results.results import Results
@@ -21,6 +22,13 @@ from tuner.experiment.results.results import Results
 @pytest.fixture
 def search(tmp_path):
     return searched(tmp_path / "digits", FOUND)
+
+
+def test_only_a_spec_with_refit_wants_one(search, tmp_path):
+    assert search.ranked
+    assert not should_refit(search)
+    assert should_refit(searched(tmp_path / "wants", FOUND, refit=True))
+    assert not should_refit(searched(tmp_path / "empty", {}, refit=True))
 
 
 def test_confirmation_chooses_the_best_mean(snapshot, search):

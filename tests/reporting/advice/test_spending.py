@@ -127,6 +127,12 @@ def test_gpu_memory_that_no_trial_needs_is_spare(gpus, share, advised):
     assert "memory_spare" not in kinds(made(0.5 * gpus))
 
 
+def test_memory_of_a_trial_with_several_gpus_is_not_spare():
+    metrics = [{"val_loss": 1.0, "peak_memory_share": 0.1}]
+    made = record(lambda u_D, rng: metrics, 8, resources={"gpus": 2})
+    assert "memory_spare" not in kinds(made)
+
+
 @pytest.mark.parametrize(
     ("waits", "severity"), [(0.2, None), (0.5, "medium"), (0.7, "high")]
 )

@@ -13,6 +13,7 @@ from tuner.spec.space.spaces import (
     config_at,
     count_levels,
     format_space,
+    has_value,
     list_domains,
     transform,
     walk,
@@ -67,3 +68,11 @@ def test_transform_replaces_domains(space):
 )
 def test_levels_counts_nested_containers(value, deep):
     assert count_levels(value) == deep
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [([1, 0.5], True), ([True, 0.5], False), ([1, 0.7], False), ([1], False)],
+)
+def test_a_choice_of_lists_has_equal_lists_alone(value, expected):
+    assert has_value(Choice([[1, 0.5], [0, 0.5]]), value) is expected
