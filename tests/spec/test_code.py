@@ -5,12 +5,15 @@ import sys
 
 import pytest
 
+from tuner.errors import UsageError
 from tuner.spec.code import (
+    ELSEWHERE,
     IMAGE_CLASSIFIER,
     NamedCode,
     find_code,
     find_module_file,
     is_standard,
+    refuse_elsewhere,
 )
 
 
@@ -37,6 +40,12 @@ def test_code_of_lists_all_but_shipped_code(snapshot):
         {"notify": ["${URL}", "https://evil/${AWS_KEY}", "https://x/s3cret", 3]}
     )
     assert [code.path for code in named] == ["${URL}", "https://evil/${AWS_KEY}"]
+
+
+def test_only_trials_that_run_elsewhere_are_refused():
+    refuse_elsewhere(IMAGE_CLASSIFIER)
+    with pytest.raises(UsageError, match=ELSEWHERE):
+        refuse_elsewhere(ELSEWHERE)
 
 
 @pytest.mark.parametrize(

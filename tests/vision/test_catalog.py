@@ -16,6 +16,7 @@ from tuner.vision.catalog import (
     find_archive,
     find_decoded,
     load_dataset_info,
+    may_download,
     pin_dataset,
     shorten_name,
 )
@@ -57,6 +58,20 @@ def test_short_name_is_a_valid_folder_name(dataset, name):
     assert shorten_name(dataset) == name
     build_spec({"name": name, "search": {"space": {"lr": 0.1}}, "num_samples": 1})
     DecodedSet(f"{name}-0123456789ab").resolve_path(Path("data"))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expected"),
+    [
+        ("torchvision:CIFAR100", True),
+        ("hf:mnist", True),
+        ("folder:photos", False),
+        ("digits", False),
+        ("my_module:load", False),
+    ],
+)
+def test_only_sets_of_a_library_may_have_to_be_downloaded(dataset, expected):
+    assert may_download(dataset) is expected
 
 
 def test_pinned_keeps_shipped_data_sets():
