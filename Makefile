@@ -27,7 +27,7 @@ PAGES := *.md docs/*.md docs/*.ipynb examples/*.md benchmarks/*.md
 # Compiled modules are kept: else every process that a test starts compiles tuner anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: sweep install install-dev test lint types pytest integration nodes foreign docs site faults gpu snapshots reference format clean
+.PHONY: sweep install install-dev test lint ruff house types pytest integration nodes foreign docs site faults gpu snapshots reference format clean
 
 sweep: $(INSTALLED)
 	@$(BIN)/tuner run digits training.width=4 scheduler.max_t=3
@@ -49,14 +49,18 @@ $(INSTALLED_DEV): $(INSTALLED)
 	@$(PIP) --editable '.[$(EXTRAS)]'
 	@touch $@
 
-# mypy beside the tests: of their two processes one is done long before the other
-test: lint
-	@$(MAKE) --no-print-directory --jobs 2 types pytest
+# house and types, each of one process, run beside the tests
+test: ruff
+	@$(MAKE) --no-print-directory --jobs 3 house types pytest
 
-lint: $(INSTALLED_DEV)
+lint: ruff house
+
+ruff: $(INSTALLED_DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff format --check --line-length 100 $(PAGES)
+
+house: $(INSTALLED_DEV)
 	$(BIN)/python -m benchmarks.house --limits >/dev/null
 
 types: $(INSTALLED_DEV)

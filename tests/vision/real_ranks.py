@@ -3,6 +3,7 @@
 They are forked; see forked.py.
 """
 
+import gc
 import multiprocessing
 import traceback
 from multiprocessing.connection import wait
@@ -67,6 +68,8 @@ class Group:
 
 def _serve(pipe, rank, rendezvous, folder):
     torch.set_num_threads(1)
+    # So that a case that runs out of memory need not look through what is imported
+    gc.freeze()
     DATASETS["tiny"] = INFO
     dist.init_process_group(
         "gloo", init_method=rendezvous, rank=rank, world_size=WORLD_SIZE
