@@ -20,6 +20,19 @@ from snapshots import Snapshot
 from synthetic import Writer, make_folder
 
 INTEGRATION = Path(__file__).parent / "integration"
+# From the longest; so that no process is left with a long one while the others have ended
+LONGEST = [
+    "test_readme",
+    "test_queue",
+    "test_interruption",
+    "test_faults",
+    "test_control",
+    "test_several_nodes",
+    "test_store",
+    "test_several_workers",
+    "test_store_on_nodes",
+    "test_leaving_nodes",
+]
 
 gc.disable()  # until the tests are collected: imports take a fifth longer with it
 
@@ -64,7 +77,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.integration)
     _skip_without_gpu([item for item in items if item.get_closest_marker("gpu")])
     if "PYTEST_XDIST_WORKER" in os.environ:  # what takes longest begins first
-        items.sort(key=lambda item: INTEGRATION not in item.path.parents)
+        items.sort(key=_rank_by_duration)
+
+
+def _rank_by_duration(item):
+    if INTEGRATION not in item.path.parents:
+        return len(LONGEST) + 1
+    return LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST)
 
 
 def _skip_without_gpu(items):
@@ -94,6 +113,7 @@ def _freeze_heap():
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config, log):
+    config.option.loadscopereorder = False  # it would begin with what has most tests
     if config.option.dist != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -105,7 +125,6 @@ def pytest_xdist_make_scheduler(config, log):
             file = super()._split_scope(nodeid)
             return "integration" if "tests/integration/" in file else file
 
-    config.option.loadscopereorder = False
     return OneRay(config, log)
 
 

@@ -153,15 +153,6 @@ def test_results_are_read_without_ray_and_torch():
     assert not loaded & {"ray", "torch"}
 
 
-def test_a_learner_trains_with_no_ray():
-    loaded = ran(
-        "from tuner.vision.image_classifier import ImageClassifier as C; "
-        "C({}, {'model': 'cnn', 'dataset': 'digits', 'epochs': 1, 'width': 2}).step()"
-    ).modules
-    assert "torch" in loaded
-    assert "ray" not in loaded
-
-
 # No test file of their name
 UNTESTED_BY_NAME = {
     "tuner/__main__.py": "one call; tests/cli/test_main.py runs it",

@@ -21,8 +21,8 @@ print("joined", ray.get(ray.remote(lambda: 1).remote()))
 """
 
 
-def join(folder, **environment):
-    """What comes of a process of the same machine that joins our Ray with this environment."""
+def start_join(folder, **environment):
+    """A process of the same machine that joins our Ray with this environment."""
     ours = (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, guard.MARK)
     inherited = {name: value for name, value in os.environ.items() if name not in ours}
     fast = {
@@ -30,27 +30,30 @@ def join(folder, **environment):
         ray_compat.CLUSTERS: "0",
         "HOME": str(folder),
     }
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-c", JOIN, ray.get_runtime_context().gcs_address],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
         env={**inherited, **fast, **environment},
     )
 
 
 def test_nobody_joins_without_the_token(ray_here, tmp_path):
     wrong = {access.AUTH_MODE: "token", access.TOKEN: "0" * 64}
-    for environment in ({}, wrong):
-        refused = join(tmp_path, **environment)
-        assert refused.returncode != 0
-        assert "Unauthenticated" in refused.stderr
-        assert "joined" not in refused.stdout
     right = {
         access.AUTH_MODE: "token",
         access.TOKEN_PATH: os.environ[access.TOKEN_PATH],
     }
-    assert join(tmp_path, **right).stdout == "joined 1\n"
+    # At the same time, as those without the token repeat their request for a while
+    joining = [start_join(tmp_path, **environment) for environment in ({}, wrong)]
+    stdout, stderr = start_join(tmp_path, **right).communicate()
+    assert stdout == "joined 1\n", stderr
+    for process in joining:
+        stdout, stderr = process.communicate()
+        assert process.returncode != 0
+        assert "Unauthenticated" in stderr
+        assert "joined" not in stdout
 
 
 def test_ray_files_are_private_to_user(ray_here):
