@@ -20,8 +20,8 @@ from snapshots import Snapshot
 from synthetic import Writer, make_folder
 
 INTEGRATION = Path(__file__).parent / "integration"
-# From the longest; so that no process is left with a long one while the others have ended
-LONGEST = [
+# Of make integration and make docs. Begun last, they would leave the other process idle
+LONGEST = (
     "test_readme",
     "test_queue",
     "test_interruption",
@@ -30,9 +30,7 @@ LONGEST = [
     "test_several_nodes",
     "test_store",
     "test_several_workers",
-    "test_store_on_nodes",
-    "test_leaving_nodes",
-]
+)
 
 gc.disable()  # until the tests are collected: imports take a fifth longer with it
 
@@ -77,13 +75,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.integration)
     _skip_without_gpu([item for item in items if item.get_closest_marker("gpu")])
     if "PYTEST_XDIST_WORKER" in os.environ:  # what takes longest begins first
-        items.sort(key=_rank_by_duration)
-
-
-def _rank_by_duration(item):
-    if INTEGRATION not in item.path.parents:
-        return len(LONGEST) + 1
-    return LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST)
+        items.sort(key=lambda item: item.path.stem not in LONGEST)
+        items.sort(key=lambda item: INTEGRATION not in item.path.parents)
 
 
 def _skip_without_gpu(items):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import gated
 import pytest
+import several_ranks
 
 HERE = Path(__file__).parent
 SETTLE_S = 4  # for Ray to count what the test before has given back
@@ -113,3 +114,9 @@ def gated_whole(searched, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     gated.open_gate(folder)
     return searched(**{**gated.spec(folder, max_concurrent=1), "name": "whole"})
+
+
+@pytest.fixture(scope="session")
+def of_two_workers(searched):
+    """A search whose one trial trains in two processes."""
+    return several_ranks.search_digits(searched, workers=2)

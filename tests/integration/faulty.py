@@ -10,10 +10,6 @@ import time
 from pathlib import Path
 
 from ray import tune
-from sockets import listening, outside
-
-from tuner.cluster import access
-from tuner.trial import guard
 
 OUTPUT = "this is what the trial said"
 
@@ -173,20 +169,6 @@ def _process():
     import torch  # takes longer than all else here
 
     return {"pid": os.getpid(), "threads": torch.get_num_threads(), "nice": os.nice(0)}
-
-
-class Listening(Learner):
-    """Counts the sockets on which it and all that Ray runs beside it listen."""
-
-    def __init__(self, config, constants, **process):
-        super().__init__({**config, "does": "listens"}, constants, **process)
-
-    def step(self):
-        mark = os.environ[guard.MARK]
-        folder = os.path.dirname(os.environ[access.TOKEN_PATH])
-        pids = [os.getpid(), *guard.find_marked(mark, folder)]
-        counts = {"listening": len(listening(pids)), "outside": len(outside(pids))}
-        return {**super().step(), **counts}
 
 
 class Leaky(Learner):

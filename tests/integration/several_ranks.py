@@ -1,4 +1,4 @@
-"""A Learner of several ranks whose config says what rank 1, or rank 0, does wrong in epoch 2."""
+"""Trainables of several ranks: an exact one, and one that goes wrong as its config says."""
 
 import os
 import signal
@@ -6,12 +6,52 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from sockets import listening, outside
+
+from tuner.cluster import access
+from tuner.trial import guard
+from tuner.vision.image_classifier import ImageClassifier
 
 WATCHDOG = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, ...) ran for"
 
 
+EPOCHS = 2
+
+
+def search_digits(searched, **resources):
+    return searched(
+        trainable="several_ranks:Listening",
+        training={
+            "model": "cnn",
+            "dataset": "digits",
+            "norm": "group",
+            "dtype": "float64",
+            "epochs": EPOCHS,
+            "width": 8,
+        },
+        search={"space": {"lr": "choice([0.01, 0.03])", "batch_size": "choice([120])"}},
+        scheduler="none",
+        resources={"cpus": 1, **resources},
+        num_samples=1,
+    )
+
+
+class Listening(ImageClassifier):
+    """Counts the sockets on which it and all that Ray runs beside it listen."""
+
+    def step(self):
+        mark = os.environ[guard.MARK]
+        folder = os.path.dirname(os.environ[access.TOKEN_PATH])
+        pids = [os.getpid(), *guard.find_marked(mark, folder)]
+        counts = {"listening": len(listening(pids)), "outside": len(outside(pids))}
+        return {**super().step(), **counts}
+
+
 class RankedLearner:
-    """Reports the number of ranks that took part in a sum; writes each rank's pid to `pids`."""
+    """Goes wrong in epoch 2: rank 1, or rank 0, as the fault says.
+
+    Reports the number of ranks that took part in a sum; writes each rank's pid to `pids`.
+    """
 
     metrics = ("ranks", "threads")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import ray
 import torch
+from several_ranks import EPOCHS, search_digits
 
 from tuner.experiment.results.results import Results
 from tuner.trial.checkpoints import load_state
@@ -16,32 +17,25 @@ Search = Callable[..., Results]
 WAITS = ("stops", "is ended by nccl")  # in which the other rank waits too long
 DONE = [f"none, but rank {rank} says done" for rank in (0, 1)]
 FAULTS = ["none", *DONE, "killed", "first killed", "raises", *WAITS, "none"]
-EPOCHS = 2
 
 
-def digits(searched, **resources):
-    return searched(
-        training={"norm": "group", "dtype": "float64", "epochs": EPOCHS, "width": 8},
-        search={"space": {"lr": "choice([0.01, 0.03])", "batch_size": "choice([120])"}},
-        scheduler="none",
-        resources={"cpus": 1, **resources},
-        num_samples=1,
-    )
+@pytest.fixture(params=["workers", pytest.param("split", marks=pytest.mark.slow)])
+def together(request):
+    """The results of a search whose trial has two workers, or two stages."""
+    if request.param == "workers":
+        return request.getfixturevalue("of_two_workers")
+    return search_digits(request.getfixturevalue("searched"), split=2)
 
 
-@pytest.mark.parametrize(
-    "several", [{"workers": 2}, pytest.param({"split": 2}, marks=pytest.mark.slow)]
-)
-def test_two_workers_or_two_stages_equal_a_single_process(searched, several):
-    results = digits(searched, **several)
+def test_two_workers_or_two_stages_equal_a_single_process(together):
     tolerance = 1e-9
-    [together] = results.trials.values()
-    alone = ImageClassifier(together.config, results.spec.constants)
+    [trial] = together.trials.values()
+    alone = ImageClassifier(trial.config, together.spec.constants)
     curve = [alone.step()["val_loss"] for _ in range(EPOCHS)]
-    assert [value for _, value in together.list_values("val_loss")] == pytest.approx(
+    assert [value for _, value in trial.list_values("val_loss")] == pytest.approx(
         curve, abs=tolerance
     )
-    checkpoint = results.best_checkpoint()
+    checkpoint = together.best_checkpoint()
     assert checkpoint.epoch == EPOCHS
     state = load_state(checkpoint.path, None)
     for name, value in alone.state_dict()["model"].items():  # of the whole model
