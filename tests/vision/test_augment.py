@@ -22,6 +22,7 @@ AUGMENTATIONS = st.builds(
     Augmentation,
     crop_padding=st.integers(0, 4),
     flip=st.booleans(),
+    vertical_flip=st.booleans(),
     cutout=st.integers(0, 8),
 )
 
@@ -31,13 +32,13 @@ def sample_draws(count, size, augmentation, seed=0):
     return draw(count, image_size=size, augmentation=augmentation, generator=generator)
 
 
-def crop_and_flip_naively(image_HWC, flip, top, left, augmentation):
-    """One image, as the tutorials do it: pad, cut out a window, mirror it."""
+def crop_and_flip_naively(image_HWC, flips, top, left, augmentation):
+    """One image, as the tutorials do it: pad, cut out a window, flip it."""
     height, width, _ = image_HWC.shape
     padding = augmentation.crop_padding
     padded = np.pad(image_HWC, ((padding, padding), (padding, padding), (0, 0)))
     window = padded[top : top + height, left : left + width]
-    return window[:, ::-1] if flip else window
+    return np.flip(window, [axis for axis in (0, 1) if flips[axis]])
 
 
 def clear_square_naively(image_CHW, row, column, side):
@@ -70,11 +71,11 @@ def test_crop_and_flip_and_cut_out_equal_each_image_alone(
     x_NCHW = got.view(count, size, size, channels).permute(0, 3, 1, 2).float() + 1
     cut = apply_cutout(x_NCHW, draws, augmentation=augmentation)
     for n in range(count):
-        flip, top, left, row, column = (
-            values[n].item() for values in [*vars(draws).values()][:5]
+        flip, upside_down, top, left, row, column = (
+            values[n].item() for values in [*vars(draws).values()][:6]
         )
-        flip = flip and augmentation.flip
-        image = crop_and_flip_naively(images[n], flip, top, left, augmentation)
+        flips = (upside_down and augmentation.vertical_flip, flip and augmentation.flip)
+        image = crop_and_flip_naively(images[n], flips, top, left, augmentation)
         expected = clear_square_naively(
             image.transpose(2, 0, 1) + 1.0, row, column, augmentation.cutout
         )
@@ -83,12 +84,38 @@ def test_crop_and_flip_and_cut_out_equal_each_image_alone(
 
 def test_draw_of_another_augmentation_keeps_the_others():
     plain = sample_draws(50, 8, Augmentation(crop_padding=2))
-    flipped = sample_draws(50, 8, Augmentation(crop_padding=2, flip=True, cutout=3))
+    flipped = sample_draws(
+        50, 8, Augmentation(crop_padding=2, flip=True, vertical_flip=True, cutout=3)
+    )
     assert all(map(torch.equal, vars(plain).values(), vars(flipped).values()))
     resized = sample_draws(50, 8, Augmentation(crop_padding=2, crop_scale=0.2))
     assert all(
-        map(torch.equal, [*vars(plain).values()][:5], [*vars(resized).values()][:5])
+        map(torch.equal, [*vars(plain).values()][:6], [*vars(resized).values()][:6])
     )
+
+
+def test_images_are_flipped_half_of_the_time_along_each_axis():
+    draws = sample_draws(20_000, 8, Augmentation(flip=True, vertical_flip=True))
+    kinds_N = 2 * draws.upside_down_N.long() + draws.flip_N.long()
+    shares = torch.bincount(kinds_N).double() / len(kinds_N)
+    assert shares.tolist() == pytest.approx([0.25] * 4, abs=0.015)
+    # Mirrored are those that were before images could be upside down, too
+    generator = torch.Generator().manual_seed(0)
+    expected_N = torch.randint(2, (20_000,), generator=generator)
+    assert torch.equal(draws.flip_N, expected_N.bool())
+
+
+def test_a_training_batch_holds_each_image_or_its_flip_with_its_label():
+    planned, batcher = build_epoch(Augmentation(vertical_flip=True))
+    flipped_NCHW, labels_N = batcher.build_training_batch(planned, slice(0, None))
+    x_NCHW, expected_N = batcher.build_batch(planned.order_N)
+    assert torch.equal(labels_N, expected_N)
+    upside_down_N = planned.draws.upside_down_N
+    assert 0.3 < upside_down_N.double().mean() < 0.7
+    for image, original, is_upside_down in zip(
+        flipped_NCHW, x_NCHW, upside_down_N, strict=True
+    ):
+        assert torch.equal(image, original.flip(1) if is_upside_down else original)
 
 
 @given(st.floats(0.01, 0.999), st.integers(0, 2**32))
@@ -104,14 +131,15 @@ def test_windows_of_resized_crops_have_the_areas_and_ratios_of_the_paper(scale, 
     assert area_N.mean().item() == pytest.approx((1 + scale) / 2, abs=0.1 * (1 - scale))
 
 
-def crop_resized_naively(image_HWC, window, flip):
+def crop_resized_naively(image_HWC, window, flip, upside_down):
     """One image, by torch's own sampling of a grid."""
     size = len(image_HWC)
     top, left, height, width = window.double()
     mirror = -1 if flip else 1
+    turn = -1 if upside_down else 1
     affine = [
         [mirror * width, 0, 2 * left + width - 1],
-        [0, height, 2 * top + height - 1],
+        [0, turn * height, 2 * top + height - 1],
     ]
     x = torch.tensor(image_HWC.transpose(2, 0, 1)[None]).double()
     grid = F.affine_grid(torch.tensor([affine]).double(), x.shape, align_corners=False)
@@ -122,12 +150,17 @@ def crop_resized_naively(image_HWC, window, flip):
 @given(
     st.floats(0.05, 0.99),
     st.booleans(),
+    st.booleans(),
     st.sampled_from([1, 3]),
     st.integers(1, 11),
     st.integers(),
 )
-def test_resized_crops_equal_each_image_alone(scale, flip, channels, size, seed):
-    augmentation = Augmentation(crop_scale=scale, flip=flip)
+def test_resized_crops_equal_each_image_alone(
+    scale, flip, vertical_flip, channels, size, seed
+):
+    augmentation = Augmentation(
+        crop_scale=scale, flip=flip, vertical_flip=vertical_flip
+    )
     draws = sample_draws(4, size, augmentation, seed % 2**32)
     images = np.random.default_rng(0).integers(
         0, 256, (4, size, size, channels), np.uint8
@@ -138,7 +171,10 @@ def test_resized_crops_equal_each_image_alone(scale, flip, channels, size, seed)
     assert (got_NP.shape, got_NP.dtype) == (rows_NP.shape, torch.float32)
     for n in range(4):
         expected = crop_resized_naively(
-            images[n], draws.window_N4[n], flip and draws.flip_N[n]
+            images[n],
+            draws.window_N4[n],
+            flip and draws.flip_N[n],
+            vertical_flip and draws.upside_down_N[n],
         )
         assert torch.allclose(got_NP[n], expected.float().flatten(), atol=0.01)
         alone = crop_and_flip(
@@ -225,8 +261,9 @@ def build_epoch(augmentation, *, epoch=0, seed=0):
     return planned, Batcher(data, dtype=torch.float64, augmentation=augmentation)
 
 
-AUGMENTED = Augmentation(crop_padding=2, flip=True, cutout=6, mixup=0.4, cutmix=1.0)
-RESIZED = Augmentation(flip=True, cutout=6, mixup=0.4, cutmix=1.0, crop_scale=0.3)
+MIXED = {"flip": True, "vertical_flip": True, "cutout": 6, "mixup": 0.4, "cutmix": 1.0}
+AUGMENTED = Augmentation(crop_padding=2, **MIXED)
+RESIZED = Augmentation(crop_scale=0.3, **MIXED)
 either = pytest.mark.parametrize(
     "augmentation", [AUGMENTED, RESIZED], ids=["padded", "resized"]
 )

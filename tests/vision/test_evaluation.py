@@ -69,7 +69,7 @@ def separable(count=300, classes=3):
         count, 2, classes + 2, generator=generator
     ) + means_NF.unsqueeze(1)
     info = replace(tiny_images.INFO, classes=tuple("abc"[:classes]))
-    return Features(views_NVF, "head"), ImageSet(
+    return Features(views_NVF[:, None], "head"), ImageSet(
         info, views_NVF.flatten(1), labels_N, {}
     )
 

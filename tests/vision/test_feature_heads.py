@@ -34,7 +34,7 @@ def test_fit_head_of_a_refit_also_learns_images_held_out():
 
     def margin(**how: torch.Tensor) -> float:
         w_KF, b_K = feature_heads.fit_head(
-            Features(views_NVF, "head"), images, *rows, **how
+            Features(views_NVF[:, None], "head"), images, *rows, **how
         )
         logits_NK = views_NVF[4:, 0] @ w_KF.T + b_K
         return float(logits_NK[0, 0] - logits_NK[1, 0])
@@ -50,5 +50,7 @@ def test_fit_head_gives_no_large_weight_to_a_feature_that_hardly_varies():
     views_NVF = torch.stack([signs_N + noise_N, 1e-5 * signs_N], 1).unsqueeze(1)
     images = ImageSet(tiny_images.INFO, views_NVF.flatten(1), labels_N, {})
     rows = torch.arange(40), torch.arange(40, 60)
-    w_KF, _ = feature_heads.fit_head(Features(views_NVF, "head"), images, *rows)
+    w_KF, _ = feature_heads.fit_head(
+        Features(views_NVF[:, None], "head"), images, *rows
+    )
     assert w_KF[:, 1].abs().max() < w_KF[:, 0].abs().max()

@@ -2,21 +2,28 @@
 
 import os
 
+import numpy as np
+import photos
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import save_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from test_image_classifier import quick
+from torch.nn.functional import cross_entropy
 
 from tuner.errors import CheckpointError, Fault, SpecError
 from tuner.experiment.files import compute_sha256
 from tuner.vision import feature_heads, features, image_classifier
 from tuner.vision import weights as weights_module
+from tuner.vision.batches import Batcher
 from tuner.vision.blueprint import build_blueprint
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.loss import Measured
 from tuner.vision.model_catalog import find_model_info
+from tuner.vision.recipe import Augmentation
 from tuner.vision.transfer import add_backbone
 from tuner.vision.weight_files import describe_source
 from tuner.vision.weights import find_hub_folder
@@ -144,7 +151,7 @@ def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
     learner = build_regressed_head(weights, weight_decay=0.03)
     report = learner.step()
     images = learner._data
-    x_NF = learner._load_features().views_NVF[:, 0]
+    x_NF = learner._load_features().views_NUMF[:, 0, 0]
     labels_N = images.labels_N.numpy()
     train_N = images.splits["train"]
     held_out_N = images.splits["validation"]
@@ -186,8 +193,8 @@ def test_crops_of_the_training_images_are_fitted_and_never_measured(weights, sto
     plain = build_regressed_head(weights, weight_decay=0.03)
     own = cropped._load_features()
     expected = plain._load_features()
-    assert own.views_NVF.shape == (1797, 2, 32)
-    assert torch.equal(own.views_NVF, expected.views_NVF)
+    assert own.views_NUMF.shape == (1797, 1, 2, 32)
+    assert torch.equal(own.views_NUMF, expected.views_NUMF)
     assert own.crops_NVF.shape == (1797, 3, 32)
     assert not torch.equal(own.crops_NVF[:, 0], own.crops_NVF[:, 1])
     assert len(list_folders(store)) == 2
@@ -209,7 +216,7 @@ def test_features_are_the_same_in_any_number_of_threads(weights, monkeypatch):
         monkeypatch.setattr(features, "count_usable_cpus", lambda count=count: count)
         monkeypatch.setenv("TUNER_DATA", f"{os.environ['TUNER_DATA']}-{count}")
         features._kept.clear()
-        found.append(build_regressed_head(weights)._load_features().views_NVF)
+        found.append(build_regressed_head(weights)._load_features().views_NUMF)
     assert torch.allclose(one[0], four[0], atol=1e-5)
 
 
@@ -295,3 +302,123 @@ def test_a_head_is_completed_by_the_weights_that_it_was_trained_on(
     known[1].path.unlink()
     with pytest.raises(CheckpointError, match="weights fetch mobilenet_v3_small-v1"):
         add_backbone(state, searched, learner._plan)
+
+
+VIEWS = [[], [3], [2], [2, 3]]  # the axes along which each is flipped
+
+
+@pytest.fixture(scope="module")
+def lite(tmp_path_factory):
+    """The settings of a network with random weights that can show its head all levels."""
+    torch.manual_seed(0)
+    arguments = {"in_channels": 3, "num_classes": 3, "levels": False}
+    network = find_model_info("efficientnet_lite0").build(**arguments)
+    folder = tmp_path_factory.mktemp("lite")
+    save_file(network.state_dict(), folder / "lite.safetensors")
+    return {
+        "model": "efficientnet_lite0",
+        "dataset": f"folder:{photos.write(folder / 'photos', each=10)}",
+        "image_size": 33,
+        "train_layers": "head",
+        "start_from": str(folder / "lite.safetensors"),
+        "crop_scale": 0.4,
+        "epochs": 1,
+        "batch_size": 8,
+    }
+
+
+def build_lite_head(lite, **more):
+    return ImageClassifier(more, lite)
+
+
+def build_complete_network(learner):
+    state = add_backbone(learner.state_dict(), learner._settings, learner._plan)
+    network = learner._plan.initialize_model()
+    network.load_state_dict(state["model"])
+    return network.eval()
+
+
+def load_images(learner, split):
+    """(x_NCHW, labels_N) of the images themselves."""
+    images = learner._data
+    batcher = Batcher(images, dtype=torch.float32, augmentation=Augmentation())
+    return batcher.build_batch(images.splits[split])
+
+
+@settings(max_examples=8)
+@given(
+    flips=st.fixed_dictionaries(
+        {
+            name: st.booleans()
+            for name in ("flip", "vertical_flip", "test_time_flip", "levels")
+        }
+    ),
+    crops=st.sampled_from([0, 2]),
+    by_steps=st.booleans(),
+)
+def test_a_head_sees_the_views_that_are_flipped_by_hand(lite, flips, crops, by_steps):
+    optimizer = {"optimizer": "lbfgs", "crops_per_image": crops}
+    if by_steps:
+        optimizer = {}
+    learner = build_lite_head(lite, **flips, **optimizer)
+    report = learner.step()
+    network = build_complete_network(learner)
+    x_NCHW, labels_N = load_images(learner, "test")
+    measured = [VIEWS[0]]
+    if flips["test_time_flip"]:
+        measured = VIEWS if flips["vertical_flip"] else VIEWS[:2]
+    fitted = [
+        axes
+        for axes in VIEWS
+        if flips["flip"] >= (3 in axes) and flips["vertical_flip"] >= (2 in axes)
+    ]
+    with torch.no_grad():
+        views = [network(x_NCHW.flip(axes)) for axes in measured]
+        loss = cross_entropy(torch.stack(views).mean(0), labels_N)
+        assert learner.test()["test_loss"] == pytest.approx(loss.item(), rel=1e-3)
+        if by_steps:
+            return
+        x_NCHW, labels_N = load_images(learner, "train")
+        logits = [network(x_NCHW.flip(axes)) for axes in fitted]
+        features = learner._load_features()
+        assert (features.crops_NVF is not None) == bool(crops)
+        if crops:
+            crops_NVF = features.crops_NVF[learner._data.splits["train"]]
+            head = network.get_submodule(features.head)
+            logits += [head(crops_NVF[:, crop]) for crop in range(crops)]
+        labels_N = labels_N.repeat(len(logits))
+        loss = cross_entropy(torch.cat(logits), labels_N)
+        assert report["train_loss"] == pytest.approx(loss.item(), rel=1e-3)
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_head_trains_on_features_of_the_images_that_a_network_trains_on(lite, flip):
+    augmentation = {"flip": flip, "vertical_flip": True}
+    learner = build_lite_head(lite, **augmentation, seed=3)
+    images = Batcher(
+        learner._data, dtype=torch.float32, augmentation=Augmentation(**augmentation)
+    )
+    x_NCHW, labels_N = images.build_training_batch(
+        images.plan_epoch(1, seed=3), slice(0, None)
+    )
+    x_NFUM, same_labels_N = learner._batcher.build_training_batch(
+        learner._batcher.plan_epoch(1, seed=3), slice(0, None)
+    )
+    assert torch.equal(same_labels_N, labels_N)
+    assert x_NFUM.shape[2:] == (2, 1 + flip)
+    with torch.inference_mode():
+        expected_NK = build_complete_network(learner)(x_NCHW)
+        assert torch.allclose(learner.model(x_NFUM), expected_NK, rtol=1e-3, atol=1e-4)
+
+
+def test_features_upside_down_are_computed_beside_those_that_are_stored(lite, store):
+    plain = build_lite_head(lite, flip=True)._load_features()
+    before = list_folders(store)
+    both = build_lite_head(lite, flip=True, vertical_flip=True)._load_features()
+    [added] = set(list_folders(store)) - set(before)
+    assert len(before) == 1
+    assert torch.equal(both.views_NUMF[:, :1], plain.views_NUMF)
+    upside_down = torch.from_numpy(np.load(added / "features.npy"))
+    assert upside_down.shape[:2] == (30, 2)
+    width = both.views_NUMF.shape[3]
+    assert torch.equal(both.views_NUMF[:, 1], upside_down[..., :width])

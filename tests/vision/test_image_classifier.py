@@ -109,17 +109,24 @@ def test_image_classifier_learns_digits():
     assert learner.test()["test_accuracy"] > 0.95
 
 
-def test_test_time_flip_evaluates_both_mirror_images_alike():
-    learner = tiny(test_time_flip=True, lr=0.1)
+@pytest.mark.parametrize("flips", [[[3]], [[3], [2], [2, 3]]])
+def test_test_time_flip_evaluates_all_views_alike(flips):
+    learner = tiny(test_time_flip=True, vertical_flip=[2] in flips, lr=0.1)
     learner.step()
     seen = []
     learner.model.register_forward_pre_hook(
         lambda module, inputs: seen.append(inputs[0])
     )
     before = learner.test()
-    assert torch.equal(seen[0].flip(3), seen[1])
-    learner.model.register_forward_pre_hook(lambda module, inputs: inputs[0].flip(3))
-    assert learner.test() == pytest.approx(before, rel=1e-5)
+    for axes, view_NCHW in zip(flips, seen[1:], strict=False):
+        assert torch.equal(seen[0].flip(axes), view_NCHW)
+    assert len(seen) == 1 + len(flips)
+    for axes in flips:
+        hook = learner.model.register_forward_pre_hook(
+            lambda module, inputs, axes=axes: inputs[0].flip(axes)
+        )
+        assert learner.test() == pytest.approx(before, rel=1e-5)
+        hook.remove()
 
 
 @pytest.mark.parametrize("class_weights", [None, [1.0 + label for label in range(10)]])

@@ -24,7 +24,7 @@ def drawn(count, *, apart, groups_N=None):
         "validation": torch.arange(1, count, 2),
     }
     images = ImageSet(info, views_NVF.flatten(1), labels_N, splits, groups_N)
-    return Features(views_NVF, "head"), images
+    return Features(views_NVF[:, None], "head"), images
 
 
 def test_learning_curve_falls_where_more_images_help():
@@ -57,7 +57,7 @@ def test_learning_curve_does_not_look_at_the_test_split():
 
 def test_heads_have_not_seen_copies_of_the_images_that_they_judge():
     features, images = drawn(400, apart=0.0, groups_N=torch.arange(200).repeat(2))
-    features.views_NVF[200:] = features.views_NVF[:200]
+    features.views_NUMF[200:] = features.views_NUMF[:200]
     images.labels_N[200:] = images.labels_N[:200]
     assert (
         HeldOutHeads(features, images, torch.arange(400)).compute_errors(1).mean() > 0.5

@@ -28,6 +28,7 @@ PIECES = {
 FAST = {
     "crop_padding": 2,
     "flip": True,
+    "vertical_flip": True,
     "test_time_flip": True,
     "optimizer": "muon",
     "lr_schedule": "triangular",

@@ -91,7 +91,7 @@ BEYOND = {
     "norm": ["layer"],
     "lr_schedule": ["linear"],
     "optimizer": ["adam", "lbfgs"],
-    **{name: ["perhaps"] for name in ("compile", "flip")},
+    **{name: ["perhaps"] for name in ("compile", "flip", "vertical_flip")},
     "data_dir": ["/data"],
     **{name: [4] for name in ("l1", "l2")},
     "warmup_epochs": [-1, 10],

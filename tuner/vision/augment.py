@@ -1,4 +1,4 @@
-"""Augmentation of a batch: random crops, mirror, cutout, mixup and CutMix.
+"""Augmentation of a batch: random crops, flips, cutout, mixup and CutMix.
 
 Resized crops: Szegedy et al. 2015, "Going Deeper with Convolutions", section 6. mixup: Zhang et al.
 2018, "mixup: Beyond Empirical Risk Minimization". CutMix: Yun et al. 2019, "CutMix: Regularization
@@ -52,6 +52,7 @@ class Draws(Decisions):
     """
 
     flip_N: Tensor
+    upside_down_N: Tensor
     top_N: Tensor
     left_N: Tensor
     row_N: Tensor
@@ -76,9 +77,11 @@ def draw(
     def draw_integers(bound: int) -> Tensor:
         return torch.randint(bound, (count,), generator=generator)
 
-    flip_N = draw_integers(2).bool()
+    # One draw for both, whose low bit is that of `randint(2)`
+    flips_N = draw_integers(4)
     return Draws(
-        flip_N,
+        flips_N % 2 == 1,
+        flips_N >= 2,
         draw_integers(offsets),
         draw_integers(offsets),
         draw_integers(image_size),
@@ -118,15 +121,15 @@ def crop_and_flip(
     image_size: int,
     augmentation: Augmentation,
 ) -> Tensor:
-    """Crop, then mirror, each image by its draws; rows of uint8 in, rows of uint8 out.
+    """Crop, then flip, each image by its draws; rows of uint8 in, rows of uint8 out.
 
     Padding is black, as in torchvision's RandomCrop. Resized crops are rows of float32.
     """
     if augmentation.crop_scale < 1:
         images_NHWC = rows_NP.view(len(rows_NP), image_size, image_size, channels)
-        return _resize_crops(images_NHWC, draws, flips=augmentation.flip).flatten(1)
+        return _resize_crops(images_NHWC, draws, augmentation).flatten(1)
     padding = augmentation.crop_padding
-    if not (padding or augmentation.flip):
+    if not (padding or augmentation.flip or augmentation.vertical_flip):
         return rows_NP
     count = len(rows_NP)
     padded_size = image_size + 2 * padding
@@ -134,31 +137,41 @@ def crop_and_flip(
     if padding:
         images_NHWC = F.pad(images_NHWC, (0, 0, padding, padding, padding, padding))
     # One gather of pixels does both: the address of every output pixel in the padded batch
-    span = torch.arange(image_size, device=rows_NP.device)
-    y_NH = span + draws.top_N[:, None]
-    x_NW = span.expand(count, -1)
-    if augmentation.flip:
-        x_NW = torch.where(draws.flip_N[:, None], image_size - 1 - x_NW, x_NW)
+    y_NH, x_NW = _flip_axes(image_size, draws, augmentation)
     x_NW = x_NW + draws.left_N[:, None]
     image_N = torch.arange(count, device=rows_NP.device)
-    y_NH = y_NH + padded_size * image_N[:, None]
+    y_NH = y_NH + draws.top_N[:, None] + padded_size * image_N[:, None]
     address_NHW = padded_size * y_NH[:, :, None] + x_NW[:, None, :]
     pixels = images_NHWC.view(-1, channels).index_select(0, address_NHW.view(-1))
     return pixels.view(count, -1)
 
 
-def _resize_crops(images_NHWC: Tensor, draws: Draws, *, flips: bool) -> Tensor:
-    """The windows of the images, resized to the images' size and mirrored, in float32.
+def _flip_axes(
+    image_size: int, draws: Draws, augmentation: Augmentation
+) -> tuple[Tensor, Tensor]:
+    """(y_NH, x_NW): the positions in each image, 0 to size - 1, of its flipped rows and columns."""
+    span = torch.arange(image_size, device=draws.flip_N.device)
+    backwards = image_size - 1 - span
+    y_NH = x_NW = span.expand(len(draws.flip_N), -1)
+    if augmentation.vertical_flip:
+        y_NH = torch.where(draws.upside_down_N[:, None], backwards, span)
+    if augmentation.flip:
+        x_NW = torch.where(draws.flip_N[:, None], backwards, span)
+    return y_NH, x_NW
+
+
+def _resize_crops(
+    images_NHWC: Tensor, draws: Draws, augmentation: Augmentation
+) -> Tensor:
+    """The windows of the images, resized to the images' size and flipped, in float32.
 
     Each axis by itself, columns first, so that whole rows of memory are copied and blended.
     """
     size = images_NHWC.shape[1]
     top_N1, left_N1, height_N1, width_N1 = draws.window_N4[:, :, None].unbind(1)
-    y_H = x_NW = torch.arange(size, device=images_NHWC.device)
-    if flips:
-        x_NW = torch.where(draws.flip_N[:, None], size - 1 - x_NW, x_NW)
+    y_NH, x_NW = _flip_axes(size, draws, augmentation)
     # Pixels' centres are at halves; beyond those at the image's edges nothing is known
-    y_NH = (size * top_N1 + (y_H + 0.5) * height_N1 - 0.5).clamp(0, size - 1)
+    y_NH = (size * top_N1 + (y_NH + 0.5) * height_N1 - 0.5).clamp(0, size - 1)
     x_NW = (size * left_N1 + (x_NW + 0.5) * width_N1 - 0.5).clamp(0, size - 1)
     columns_NWHC = _interpolate_rows(images_NHWC.transpose(1, 2), x_NW)
     return _interpolate_rows(columns_NWHC.transpose(1, 2), y_NH)
@@ -181,6 +194,12 @@ def _interpolate_rows(images_NHWC: Tensor, y_NH: Tensor) -> Tensor:
         .add_(above)
         .view_as(images_NHWC)
     )
+
+
+def build_views(x_NCHW: Tensor, *, mirrored: bool, upside_down: bool) -> list[Tensor]:
+    """The images as they are, then mirrored, then each of these upside down."""
+    views = [x_NCHW, x_NCHW.flip(3)] if mirrored else [x_NCHW]
+    return [*views, *(view.flip(2) for view in views)] if upside_down else views
 
 
 def apply_cutout(x_NCHW: Tensor, draws: Draws, *, augmentation: Augmentation) -> Tensor:

@@ -1,7 +1,7 @@
 """Heads that train on the features of a frozen network, by steps or by regression."""
 
-# N images, C channels, H W pixels, K classes, F features, V views: an image, and its mirror image;
-# after them random crops
+# N images, C channels, H W pixels, K classes, F features, V views: all of U upright, upside
+# down and M as it is, mirrored; after them random crops
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class Head(nn.Module):
-    """The head of a network alone: from x_NF1V of a `FeatureBatcher` to logits_NK, of view 1."""
+    """The head of a network alone: from x_NFUM of a `FeatureBatcher` to logits_NK, of view 1."""
 
     def __init__(self, name: str, features: int, num_classes: int) -> None:
         super().__init__()
@@ -47,13 +47,13 @@ class Head(nn.Module):
         module.add_module(last, nn.Linear(features, num_classes))
         self._name = name
 
-    def forward(self, x_NF1V: Tensor) -> Tensor:
-        logits_NK: Tensor = self.get_submodule(self._name)(x_NF1V[:, :, 0, 0])
+    def forward(self, x_NFUM: Tensor) -> Tensor:
+        logits_NK: Tensor = self.get_submodule(self._name)(x_NFUM[:, :, 0, 0])
         return logits_NK
 
 
 class FeatureBatcher(Batcher):
-    """Batches of features in place of images: x_NF1V, so that a mirror image is a flip of V."""
+    """Batches of features in place of images: x_NFUM, so that flips of images are flips of it."""
 
     def __init__(
         self,
@@ -63,9 +63,11 @@ class FeatureBatcher(Batcher):
         augmentation: Augmentation,
         **how: Any,
     ) -> None:
-        self._shape = features.views_NVF.shape[1:]
-        flips = Augmentation(flip=augmentation.flip)
-        views_NP = features.views_NVF.flatten(1)
+        self._shape = features.views_NUMF.shape[1:]
+        flips = Augmentation(
+            flip=augmentation.flip, vertical_flip=augmentation.vertical_flip
+        )
+        views_NP = features.views_NUMF.flatten(1)
         rows = replace(
             images, rows_NP=views_NP, labels_N=images.labels_N.to(views_NP.device)
         )
@@ -75,17 +77,21 @@ class FeatureBatcher(Batcher):
         """Features are of images that are normalised already."""
 
     def build_batch(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
-        """(x_NF1V, labels_N) of the images `rows_N`."""
+        """(x_NFUM, labels_N) of the images `rows_N`."""
         rows_NP, labels_N = self._select(rows_N)
-        x_NVF = rows_NP.view(-1, *self._shape).to(self._dtype)
-        return x_NVF.transpose(1, 2).unsqueeze(2), labels_N
+        x_NUMF = rows_NP.view(-1, *self._shape).to(self._dtype)
+        return x_NUMF.permute(0, 3, 1, 2), labels_N
 
     def _augment_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
-        x_NF1V, labels_N = self.build_batch(epoch.order_N[positions])
+        x_NFUM, labels_N = self.build_batch(epoch.order_N[positions])
+        draws = epoch.draws.select(positions)
         if self._augmentation.flip:
-            flip_N = epoch.draws.select(positions).flip_N[:, None, None, None]
-            x_NF1V = torch.where(flip_N, x_NF1V.flip(3), x_NF1V)
-        return x_NF1V, labels_N
+            flip_N = draws.flip_N[:, None, None, None]
+            x_NFUM = torch.where(flip_N, x_NFUM.flip(3), x_NFUM)
+        if self._augmentation.vertical_flip:
+            upside_down_N = draws.upside_down_N[:, None, None, None]
+            x_NFUM = torch.where(upside_down_N, x_NFUM.flip(2), x_NFUM)
+        return x_NFUM, labels_N
 
 
 def fit_head(
@@ -154,11 +160,12 @@ def regress_head(
     """Go on with the regression of `head` to the training images; the mean of `loss` in the end.
 
     As `fit_head`, of all crops too, with the L2 penalty `weight_decay`. Without `flip` no mirror
-    image is fitted.
+    image is fitted, and without `vertical_flip` none upside down.
     """
     rows_N = sample_evenly(images.splits["train"], MOST_FITTED)
-    views = None if settings.flip else 1
-    views_NVF = features.select(rows_N, views=views, crops=True).to(head.weight)
+    views_NVF = features.select(
+        rows_N, mirrored=settings.flip, upside_down=settings.vertical_flip, crops=True
+    ).to(head.weight)
     x_NF = views_NVF.flatten(0, 1)
     labels_N = (
         images.labels_N.cpu()[rows_N]

@@ -9,8 +9,8 @@ Pretrained Features and Underperform Out-of-Distribution", begin fine-tuning wit
 such features best.
 """
 
-# N images, C channels, H W pixels, K classes, F features, V views: an image, and its mirror image;
-# after them random crops
+# N images, C channels, H W pixels, K classes, F features, V views: all of U upright, upside
+# down and M as it is, mirrored; after them random crops
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from tuner.errors import Fault
 from tuner.spec.quotas import count_usable_cpus
 from tuner.trial.torch_compat import use_single_thread
-from tuner.vision.augment import draw
+from tuner.vision.augment import build_views, draw
 from tuner.vision.batches import Batcher, ImageSet, choose_device
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.datasets._dataset import resolve_data_folder
@@ -65,19 +65,29 @@ Computed = tuple[np.ndarray, str]  # of views or crops, NVF, and the name of the
 class Features:
     """Of all images, in float32; fitted: heads by the splits that they have seen.
 
-    views_NVF: of an image, and of its mirror image where one is used. crops_NVF: of random crops.
+    views_NUMF: of an image as it is and, if used, upside down; of each, if used, its mirror image.
+    crops_NVF: of random crops.
     """
 
-    views_NVF: Tensor
+    views_NUMF: Tensor
     head: str
     crops_NVF: Tensor | None = None
     fitted: dict[tuple[str, bytes], tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     def select(
-        self, rows_N: Tensor, *, views: int | None = None, crops: bool = False
+        self,
+        rows_N: Tensor,
+        *,
+        mirrored: bool = True,
+        upside_down: bool = True,
+        crops: bool = False,
     ) -> Tensor:
-        """views_NVF of the images `rows_N`, on the CPU; crops: after them those of the crops."""
-        parts = [self.views_NVF[:, :views]]
+        """views_NVF of the images `rows_N`, on the CPU, and after them the `crops`.
+
+        mirrored, upside_down: whether these views are among them, where they are used.
+        """
+        views_NUMF = self.views_NUMF[:, : 1 + upside_down, : 1 + mirrored]
+        parts = [views_NUMF.flatten(1, 2)]
         if crops and self.crops_NVF is not None:
             parts.append(self.crops_NVF)
         return torch.cat(
@@ -146,6 +156,8 @@ class _Frozen(NamedTuple):
 def _describe_kinds(settings: ClassifierSettings) -> dict[str, list[float]]:
     """What is computed of an image. Views come first: crops may never be needed."""
     kinds: dict[str, list[float]] = {"views": [_count_views(settings)]}
+    if settings.vertical_flip:
+        kinds["upside_down"] = kinds["views"]
     if settings.crops_per_image:
         kinds["crops"] = [settings.crops_per_image, settings.crop_scale]
     return kinds
@@ -171,26 +183,33 @@ def _load_network_features(frozen: _Frozen) -> Features:
     complete = _add_levels(plan) if len(images.rows_NP) <= _FEW else plan
     width = None if complete == plan else _describe_head(plan)[1]
     frozen = frozen._replace(plan=complete)
-    tensors: list[Tensor] = []
+    arrays: dict[str, np.ndarray] = {}
     for kind, values in _describe_kinds(settings).items():
         source = json.dumps({**_describe_sources(frozen), kind: values})
         key = hashlib.sha256(source.encode()).hexdigest()[:_KEY_LENGTH]
         compute = partial(_compute_features, frozen, kind)
         folder = resolve_data_folder(settings.data_dir) / STORE / key
-        array, head = (
+        arrays[kind], head = (
             _load_or_compute(folder, compute) if plan.code is None else compute()
         )
-        tensors.append(
-            torch.from_numpy(array).to(choose_device(array.nbytes, device))[..., :width]
-        )
-    return Features(tensors[0], head, tensors[1] if len(tensors) > 1 else None)
+
+    def move(array: np.ndarray) -> Tensor:
+        home = choose_device(array.nbytes, device)
+        return torch.from_numpy(array).to(home)[..., :width]
+
+    views = arrays["views"][:, None]
+    if settings.vertical_flip:
+        both = (arrays["views"], arrays["upside_down"])
+        views = np.stack([array[..., :width] for array in both], 1)
+    crops = arrays.get("crops")
+    return Features(move(views), head, None if crops is None else move(crops))
 
 
 def _join_features(parts: Sequence[Features], head: str) -> Features:
     """The features of all `parts`, for the layer `head` that takes them."""
     crops = [part.crops_NVF for part in parts if part.crops_NVF is not None]
-    views_NVF = torch.cat([part.views_NVF for part in parts], 2)
-    return Features(views_NVF, head, torch.cat(crops, 2) if crops else None)
+    views_NUMF = torch.cat([part.views_NUMF for part in parts], 3)
+    return Features(views_NUMF, head, torch.cat(crops, 2) if crops else None)
 
 
 def _add_levels(plan: Blueprint) -> Blueprint:
@@ -230,7 +249,7 @@ def _load_or_compute(folder: Path, compute: Callable[[], Computed]) -> Computed:
 
 
 def _compute_features(frozen: _Frozen, kind: str) -> Computed:
-    """The features of a `kind`, views or crops.
+    """The features of a `kind`: views, upside_down or crops.
 
     The other trials of the machine wait for them, so that all its cores compute: each takes a few
     images at a time, whose activations its cache holds.
@@ -247,7 +266,7 @@ def _compute_features(frozen: _Frozen, kind: str) -> Computed:
     shown = (
         _create_crop_loader(frozen, rows_N)
         if kind == "crops"
-        else _create_view_loader(frozen)
+        else _create_view_loader(frozen, is_upside_down=kind == "upside_down")
     )
     size = choose_evaluation_batch(device, plan.image_size)
     # A user's own network need not run in several threads
@@ -295,14 +314,18 @@ def _compute_features(frozen: _Frozen, kind: str) -> Computed:
     return torch.cat(parts).numpy(), name
 
 
-def _create_view_loader(frozen: _Frozen) -> Callable[[Tensor], list[Tensor]]:
+def _create_view_loader(
+    frozen: _Frozen, *, is_upside_down: bool
+) -> Callable[[Tensor], list[Tensor]]:
     """Makes the views, each an x_NCHW, of some rows: the images, and their mirror images."""
-    views = _count_views(frozen.settings)
+    is_mirrored = _count_views(frozen.settings) == 2
     batcher = frozen.create_batcher(Augmentation())
 
     def load_views(some_N: Tensor) -> list[Tensor]:
         x_NCHW, _ = batcher.build_batch(some_N)
-        return [x_NCHW, x_NCHW.flip(3)][:views]
+        if is_upside_down:
+            x_NCHW = x_NCHW.flip(2)
+        return build_views(x_NCHW, mirrored=is_mirrored, upside_down=False)
 
     return load_views
 

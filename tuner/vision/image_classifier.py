@@ -179,7 +179,7 @@ class ImageClassifier:
         self._batcher = FeatureBatcher(features, self._data, **self._batching)
         with seed_generators(self._settings.seed):
             head = Head(
-                features.head, features.views_NVF.shape[2], self._plan.num_classes
+                features.head, features.views_NUMF.shape[3], self._plan.num_classes
             )
         return head.to(self._device, self._dtype)
 

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tuner.experiment.results.split_details import MOST
+from tuner.vision.augment import build_views
 from tuner.vision.batches import ImageSet
 from tuner.vision.precision import choose_dtype
 from tuner.vision.settings import ClassifierSettings
@@ -43,14 +44,15 @@ class CrossEntropy:
     """Sums over images, computed in `dtype`, since autocast's half precision has too few digits.
 
     smoothing, weights_K: of the labels and the classes, in training only. test_time_flip: evaluate
-    the mean of the logits of an image and its mirror image. temperature: divides the logits of an
-    evaluation. metrics: further ones of an evaluation, of `recipe.OPTIONAL_METRICS`; classes: their
-    number, 0 for no confusion matrix.
+    the mean of the logits of an image and its mirror image, and with vertical_flip of both upside
+    down. temperature: divides the logits of an evaluation. metrics: further ones of an evaluation,
+    of `recipe.OPTIONAL_METRICS`; classes: their number, 0 for no confusion matrix.
     """
 
     dtype: torch.dtype
     smoothing: float = 0.0
     test_time_flip: bool = False
+    vertical_flip: bool = False
     weights_K: Tensor | None = None
     temperature: float = 1.0
     metrics: tuple[str, ...] = ()
@@ -63,6 +65,7 @@ class CrossEntropy:
             choose_dtype(settings),
             settings.label_smoothing,
             settings.test_time_flip,
+            settings.vertical_flip,
         )
 
     def compute_training_loss(self, logits_NK: Tensor, targets: Tensor) -> Tensor:
@@ -77,7 +80,11 @@ class CrossEntropy:
 
     def build_views(self, x_NCHW: Tensor) -> list[Tensor]:
         """The variants of these images that an evaluation averages over."""
-        return [x_NCHW, x_NCHW.flip(3)] if self.test_time_flip else [x_NCHW]
+        return build_views(
+            x_NCHW,
+            mirrored=self.test_time_flip,
+            upside_down=self.test_time_flip and self.vertical_flip,
+        )
 
     def compute_logits(
         self, model: Callable[[Tensor], Tensor], x_NCHW: Tensor

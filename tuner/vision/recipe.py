@@ -64,7 +64,7 @@ def _parse_class_weights(raw: object) -> object:
 
 
 class Augmentation(Settings):
-    """What is drawn for each training image: crops, mirror images, cutout, mixes with another."""
+    """What is drawn for each training image: crops, flips, cutout, mixes with another."""
 
     crop_padding: NonNegativeInt = Field(
         0, description="black px that are added on each side before a random crop"
@@ -76,6 +76,11 @@ class Augmentation(Settings):
     )
     flip: bool = Field(
         False, description="whether to mirror each image with probability 1/2"
+    )
+    vertical_flip: bool = Field(
+        False,
+        description="whether to turn each image upside down with probability 1/2, for images that "
+        "have no up and down",
     )
     cutout: NonNegativeInt = Field(
         0,
@@ -97,7 +102,8 @@ class RecipeSettings(Augmentation):
 
     test_time_flip: bool = Field(
         False,
-        description="whether to evaluate the mean of the logits of an image and its mirror image",
+        description="whether to evaluate the mean of the logits of an image and its mirror image; "
+        "with vertical_flip of both upside down, too",
     )
     warmup_epochs: NonNegativeFloat = Field(
         0.0,

@@ -212,7 +212,7 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     train_layers: Literal["all", "head"] = Field(
         "all",
         description="head trains the last linear layer alone, on features that the frozen network "
-        "computes once; of the augmentations only flip applies then",
+        "computes once; of the augmentations only flips apply then",
     )
     fit_head: bool = Field(
         False,
@@ -367,6 +367,7 @@ COMBINED = ClassifierSettings.model_fields.keys() - {
     "weight_decay",
     "label_smoothing",
     "flip",
+    "vertical_flip",
 }
 
 

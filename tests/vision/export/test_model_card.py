@@ -88,7 +88,10 @@ CARDS: dict[str, Any] = {
         {"metrics": {"epochs_trained": 9, "val_loss": 0.1}},
     ),
     "of an unbeaten baseline": (
-        {"data": CONFIG["data"] | {"baseline": 0.125}},
+        {
+            "data": CONFIG["data"] | {"baseline": 0.125},
+            "input": CONFIG["input"] | {"upside_down": True},
+        },
         {"test": METRICS["test"] | {"images": 40, "baseline": 0.8}},
     ),
     "without what was not measured": (

@@ -61,6 +61,7 @@ def expected(model, file):
     ("training", "rounding"),
     [
         ({"test_time_flip": True, "dtype": "float64"}, 1e-6),
+        ({"test_time_flip": True, "vertical_flip": True, "dtype": "float64"}, 1e-6),
         ({"precision": "bf16"}, 0.05),
     ],
 )

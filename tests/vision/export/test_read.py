@@ -59,15 +59,21 @@ def test_load_model_and_load_image_import_no_ray(exported, tmp_path):
     assert "ray" not in modules
 
 
-def test_load_model_gives_the_measured_logits_and_trains_as_the_network_alone(tmp_path):
-    to = trained(tmp_path / "digits", test_time_flip=True).export(tmp_path / "out")
+@pytest.mark.parametrize("flips", [[[3]], [[3], [2], [2, 3]]])
+def test_load_model_gives_the_measured_logits_and_trains_as_the_network_alone(
+    tmp_path, flips
+):
+    views = {"test_time_flip": True, "vertical_flip": [2] in flips}
+    to = trained(tmp_path / "digits", **views).export(tmp_path / "out")
     export = read_export(to)
     x_NCHW = torch.randn(2, 1, 8, 8)
     assert export.config.input.mirrored
+    assert export.config.input.upside_down == ([2] in flips)
     network = export.load_network()
     model = tuner.load_model(to)
     with torch.no_grad():
-        mean_NK = (network(x_NCHW) + network(x_NCHW.flip(3))) / 2
+        logits = [network(x_NCHW.flip(axes)) for axes in [[], *flips]]
+        mean_NK = sum(logits) / len(logits)
         assert torch.equal(model(x_NCHW), mean_NK / export.temperature)
         assert not torch.allclose(model(x_NCHW), network(x_NCHW) / export.temperature)
         assert torch.equal(model.train()(x_NCHW), network.train()(x_NCHW))

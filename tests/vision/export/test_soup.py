@@ -156,12 +156,14 @@ def test_soup_of_trials_that_take_other_pixels_leaves_them_out(tmp_path):
 
 
 def test_soup_measures_trials_of_other_views_as_the_best_evaluates(tmp_path):
-    configs = [{**CONFIG, "lr": lr, "test_time_flip": lr > 0.1} for lr in (0.3, 0.001)]
+    views = {"test_time_flip": True, "vertical_flip": True}
+    configs = [{**CONFIG, "lr": 0.3, **views}, {**CONFIG, "lr": 0.001}]
     results = trained(tmp_path / "x", configs=configs, spec=BY_LOSS)
     done = soup(results, tmp_path / "model", top=5)
     assert done.left_out == {}
     assert done.candidates[2].trials == ("00000", "00001")
-    assert read_export(tmp_path / "model").config.input.mirrored
+    pixels = read_export(tmp_path / "model").config.input
+    assert (pixels.mirrored, pixels.upside_down) == (True, True)
 
 
 @pytest.mark.parametrize(

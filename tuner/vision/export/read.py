@@ -76,7 +76,8 @@ class ImageInput(Settings):
 
     channels, size, resize: how images become pixels. bits: the bits of a channel that deep images
     use, of which the upper 8 count; None if the model was trained on images of 8 bits. mirrored:
-    whether its measured logits are means over an image and its mirror image.
+    whether its measured logits are means over an image and its mirror image; upside_down: and over
+    both upside down.
     """
 
     model_config = ConfigDict(extra="ignore")  # exports of earlier versions say more
@@ -91,6 +92,7 @@ class ImageInput(Settings):
     mean: tuple[float, ...]
     std: tuple[float, ...]
     mirrored: bool = False
+    upside_down: bool = False
 
     @property
     def stats(self) -> PixelStats:
@@ -234,9 +236,10 @@ class Export:
     def load_model(self, *, trust_code: bool = False) -> nn.Module:
         """The model as `load_model` returns it, on the CPU."""
         network = self.load_network(trust_code=trust_code)
-        mirrored = self.config.input is not None and self.config.input.mirrored
-        if mirrored or self.temperature != 1:
-            network.register_forward_hook(AsMeasured(mirrored, self.temperature))
+        pixels = self.config.input
+        flips = (pixels.mirrored, pixels.upside_down) if pixels else (False, False)
+        if any(flips) or self.temperature != 1:
+            network.register_forward_hook(AsMeasured(*flips, self.temperature))
         return network
 
     def load_network(self, *, trust_code: bool = False) -> nn.Module:
@@ -325,11 +328,12 @@ class Export:
 class AsMeasured:
     """A forward hook: in evaluation mode the logits of a network become those that were measured.
 
-    mirrored: whether they are means over an image and its mirror image. temperature: divides them.
-    A hook, since the network keeps its class, its layers and the names of its weights.
+    mirrored, upside_down: as of `ImageInput`. temperature: divides them. A hook, since the network
+    keeps its class, its layers and the names of its weights.
     """
 
     mirrored: bool
+    upside_down: bool
     temperature: float
 
     def __call__(
@@ -337,17 +341,21 @@ class AsMeasured:
     ) -> Tensor:
         if network.training:
             return logits_NK
-        if self.mirrored:
-            (x_NCHW,) = inputs
-            logits_NK = (logits_NK + network.forward(x_NCHW.flip(3))) / 2
-        return logits_NK / self.temperature
+        from tuner.vision.augment import build_views
+
+        (x_NCHW,) = inputs
+        _, *views = build_views(
+            x_NCHW, mirrored=self.mirrored, upside_down=self.upside_down
+        )
+        sum_NK = sum((network.forward(view) for view in views), logits_NK)
+        return sum_NK / (1 + len(views)) / self.temperature
 
 
 def load_model(folder: Path | str, *, trust_code: bool = False) -> nn.Module:
     """The model of an exported folder, on the CPU and in evaluation mode, with its weights.
 
     It maps x_NCHW, images as `load_image` returns them, to the logits_NK that were measured: means
-    over an image and its mirror image if the training evaluated so, divided by the temperature, so
+    over an image and its flipped views if the training evaluated so, divided by the temperature, so
     that their softmax is what `tuner predict` shows. In training mode it is the network alone.
     Imports no Ray and runs no code of the folder.
 

@@ -234,7 +234,7 @@ def _describe_inputs(model: TrialModel) -> dict[str, object]:
     """What must be alike where models are measured together, as the best evaluates."""
     pixels: ImageInput = model.entries["input"]
     return {
-        "pixels": pixels.model_copy(update={"mirrored": False}),
+        "pixels": pixels.model_copy(update={"mirrored": False, "upside_down": False}),
         "classes": model.entries["classes"],
         "data": model.entries["data"],
     }

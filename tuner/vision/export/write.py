@@ -298,6 +298,7 @@ def _describe_classifier(
             mean=info.mean,
             std=info.std,
             mirrored=settings.test_time_flip,
+            upside_down=settings.test_time_flip and settings.vertical_flip,
         ),
         "classes": info.classes,
         "data": read.Data(
