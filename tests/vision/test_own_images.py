@@ -345,6 +345,27 @@ def test_heads_get_as_many_pixels_networks_and_crops_as_the_time_allows(
             snapshot(f"3 x {each} images, {budget} minutes\n{render_yaml(given)}")
 
 
+@pytest.mark.parametrize(
+    ("training", "space", "size", "tries"),
+    [
+        ({}, {}, 224, True),
+        ({"vertical_flip": False}, {}, 224, False),
+        ({"flip": False}, {}, 224, False),
+        ({"vertical_flip": True}, {}, 160, False),
+        ({}, {"vertical_flip": "choice([True, False])"}, 160, False),
+    ],
+)
+def test_time_of_views_upside_down_counts_where_the_user_sets_them(
+    tmp_path, torch_home, package, count_two_cpus, training, space, size, tries
+):
+    write_pngs(tmp_path / "cells", each=200, size=(64, 64), classes="abc")
+    raw = build_default_experiment("folder:cells", tmp_path, training, space, 120)
+    assert raw["training"]["image_size"] == size
+    assert ("vertical_flip" in raw["search"]["space"]) == tries
+    points = raw["search"]["points_to_evaluate"]
+    assert any(point.get("vertical_flip") for point in points) == tries
+
+
 def test_heads_are_validated_on_the_split_that_came_with_the_images(tmp_path, package):
     for split in ("train", "validation", "test"):
         photos.write(tmp_path / "split" / split, each=12)

@@ -94,16 +94,19 @@ _SIDE_BY_SIDE = "efficientnet_lites"
 _SMALL_NETWORKS = {name for name, info in MODELS.items() if not info.has_pretrained}
 _TUNED_SIZE = {"cpu": 128, "gpu": 224}  # px
 # Heads on a CPU. The largest of these sizes, in px, whose features take no more than a part of the
-# time; then larger networks beside it and random crops of each image, as far as larger parts allow
+# time; then larger networks beside it, random crops of each image and views upside down, as far as
+# larger parts allow
 _HEAD_SIZES = (288, 224, 160, 128, 96, 64)
 _SIZE_SHARE = 0.2
 _WIDE_SHARE = 0.3
 _CROPS_SHARE = 0.35
+_UPSIDE_DOWN_SHARE = 0.5
 _MOST_CROPS = 8
 _MOST_ROWS = 20_000  # features of images and crops, half a gigabyte
+_MOST_TURNED = 30_000  # with those of views upside down
 _PIXEL_S = 7e-7  # of the packaged network, on one core while the others compute, too
 _WIDE = 3.7  # times as many seconds and features of all networks side by side
-_VIEWS = 2  # an image, and its mirror image
+_VIEWS = 2  # an image, and its mirror image; upside down as many again
 _FOLDS = 5
 # Images up to which heads are cross-validated; the validation split of more tells
 _FOLDED = 3000
@@ -283,9 +286,12 @@ def build_default_experiment(
                 time_s = (
                     float(budget_s) if isinstance(budget_s, int | float) else _BUDGET_S
                 )
-                has_wider = not network and has_weights(_SIDE_BY_SIDE)
                 heads = _choose_head_plan(
-                    info, time_s, training.get("image_size"), has_wider=has_wider
+                    info,
+                    time_s,
+                    training,
+                    space,
+                    has_wider=not network and has_weights(_SIDE_BY_SIDE),
                 )
             start["image_size"] = heads.image_size
             search = _build_head_search(start["model"], heads)
@@ -436,11 +442,13 @@ class _HeadPlan(NamedTuple):
     """What the features of a search of heads are computed of.
 
     crops: of each image. is_wide: whether larger networks stand beside the packaged one.
+    is_turned: whether views upside down are tried.
     """
 
     image_size: int
     crops: int = 0
     is_wide: bool = False
+    is_turned: bool = False
 
 
 def _build_head_search(model: object, plan: _HeadPlan) -> _Search:
@@ -458,6 +466,10 @@ def _build_head_search(model: object, plan: _HeadPlan) -> _Search:
             {**point, "crops_per_image": plan.crops} for point in (first, *others)
         )
         points = [first, upright, *cropped]
+    if plan.is_turned:
+        space["vertical_flip"] = "choice([True, False])"
+        points = [{**point, "vertical_flip": False} for point in points]
+        points.append({**points[0], "vertical_flip": True})
     if "levels" in find_model_info(str(model)).defaults:
         space["levels"] = "choice([True, False])"
         points = [{**point, "levels": True} for point in points]
@@ -470,14 +482,23 @@ def _build_head_search(model: object, plan: _HeadPlan) -> _Search:
 
 
 def _choose_head_plan(
-    info: DatasetInfo, budget_s: float, given: object, *, has_wider: bool
+    info: DatasetInfo,
+    budget_s: float,
+    training: Mapping[str, Any],
+    space: Mapping[str, Any],
+    *,
+    has_wider: bool,
 ) -> _HeadPlan:
-    """The pixels, the networks and the crops of an image whose features take their shares of time.
+    """The pixels, networks, crops and views of an image whose features take their shares of time.
 
-    given: the pixels that the user sets, if any. has_wider: whether larger networks are here.
+    training, space: what the user sets. has_wider: whether larger networks are here.
     """
     images = info.train + info.validation + info.test
-    sizes = (given,) if isinstance(given, int) else _HEAD_SIZES
+    size = training.get("image_size")
+    sizes = (size,) if isinstance(size, int) else _HEAD_SIZES
+    views = _VIEWS
+    if training.get("vertical_flip") or "vertical_flip" in space:
+        views = 2 * _VIEWS
 
     def estimate_pass_s(size: int) -> float:
         return images * size**2 * _PIXEL_S / count_usable_cpus()
@@ -485,17 +506,25 @@ def _choose_head_plan(
     fast = (
         size
         for size in sizes
-        if _VIEWS * estimate_pass_s(size) <= _SIZE_SHARE * budget_s
+        if views * estimate_pass_s(size) <= _SIZE_SHARE * budget_s
     )
     size = next(fast, sizes[-1])
-    is_wide = has_wider and _WIDE * images * _VIEWS <= _MOST_ROWS
-    is_wide = (
-        is_wide and _WIDE * _VIEWS * estimate_pass_s(size) <= _WIDE_SHARE * budget_s
-    )
+    pass_s = estimate_pass_s(size)
+    is_wide = has_wider and _WIDE * images * views <= _MOST_ROWS
+    is_wide = is_wide and _WIDE * views * pass_s <= _WIDE_SHARE * budget_s
     cost = _WIDE if is_wide else 1.0
-    most = min(_MOST_CROPS, int(_MOST_ROWS / images / cost) - _VIEWS)
-    views = int(_CROPS_SHARE * budget_s / (cost * estimate_pass_s(size)))
-    return _HeadPlan(size, max(0, min(most, views - _VIEWS)), is_wide)
+    most = min(_MOST_CROPS, int(_MOST_ROWS / images / cost) - views)
+    fitting = int(_CROPS_SHARE * budget_s / (cost * pass_s))
+    crops = max(0, min(most, fitting - views))
+    turned = cost * (views + crops + _VIEWS)
+    is_turned = (
+        # Images that must not be mirrored have an up and down, too
+        training.get("flip") is not False
+        and "vertical_flip" not in {*training, *space}
+        and turned * images <= _MOST_TURNED
+        and turned * pass_s <= _UPSIDE_DOWN_SHARE * budget_s
+    )
+    return _HeadPlan(size, crops, is_wide, is_turned)
 
 
 def _choose_scratch_settings(
