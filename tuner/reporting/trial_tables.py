@@ -35,7 +35,7 @@ def format_front(results: Results) -> str:
         | {results.metric: trial.best and trial.best.estimate}
         for trial in results.front
     ]
-    head = f"Front of {count}, which no trial beats in every objective, by what each is worth"
+    head = f"Front of {count} that none beats in every objective, by worth"
     table = format_trials(rows, results.objective)
     return f"{head}: {clean_text(goals)}\n{table}"
 
