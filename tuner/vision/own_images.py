@@ -469,7 +469,8 @@ def _build_head_search(model: object, plan: _HeadPlan) -> _Search:
     if plan.is_turned:
         space["vertical_flip"] = "choice([True, False])"
         points = [{**point, "vertical_flip": False} for point in points]
-        points.append({**points[0], "vertical_flip": True})
+        # More views of an image need less decay
+        points.append({**points[0], "weight_decay": 0.1, "vertical_flip": True})
     if "levels" in find_model_info(str(model)).defaults:
         space["levels"] = "choice([True, False])"
         points = [{**point, "levels": True} for point in points]
