@@ -8,6 +8,7 @@
     python -m benchmarks.faults --hits 6        more moments in a round, where time is short
     python -m benchmarks.faults --add 'objective.limits=["val_loss <= 1"]'     more for `tuner run`
     python -m benchmarks.faults --patience 4    waits so many times as long, on a busy machine
+    python -m benchmarks.faults --searches photos --targets driver,everything
     python -m benchmarks.faults --keep DIR      leaves the experiments there for inspection
     python -m benchmarks.faults --bucket        in an S3 server on this machine; needs tuner[dev]
 
@@ -40,6 +41,10 @@ begun in the last 10 s. `vanished` moves the experiment's folder away until the 
 `control` is no kill: the search is asked to pause, and a moment later to go on. What it comes to is
 the reference's nevertheless, and no trial begins an epoch again for it.
 
+`photos` is `tuner run folder:` with two heads in folds on the features of packaged weights, and the
+refit, on 72 drawn images of 96 pixels. A third of its moments is while it computes features; the
+weights that it exports are the reference's, too. What was killed is counted for each stage.
+
 Linux only: processes are found by the mark that the driver gives them.
 """
 
@@ -47,6 +52,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -65,6 +71,9 @@ from functools import cached_property
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from PIL import Image
 
 from benchmarks.power_cut import Disk
 from tuner.experiment.files import sync
@@ -104,6 +113,12 @@ SPEC = {
     "num_samples": TRIALS,
     "max_concurrent": 1,
 }
+PHOTOS = [
+    "training.image_size=96",
+    "--num-samples=2",
+    "--max-concurrent=1",
+    "time_budget_s=null",
+]
 BUCKET = "s3://experiments"
 # Reports before a model suggests
 LEARNS_AFTER = {"hyperopt": 3, "bayesopt": 3, "bohb": 3, "mixed": 3}
@@ -186,12 +201,14 @@ def names(text: str) -> list[str]:
 def rounds(search: str, folder: Path, options: argparse.Namespace) -> int:
     """Run all rounds of one strategy and print its line; how many were not clean."""
     folder.mkdir(parents=True)
+    draw_photos(folder / "drawn")
     reference = Search(search, folder / "reference", options)
     started = time.monotonic()
     reference.start()
     assert reference.wait() == 0, "the reference failed"
     lines = reference.lines()
     expected = reference.outcome()
+    assert "trials" in expected, expected
     say(
         f"{search}: the reference took {time.monotonic() - started:.0f} s, {lines} lines"
     )
@@ -220,12 +237,24 @@ def rounds(search: str, folder: Path, options: argparse.Namespace) -> int:
         told = "; ".join(faults) or "clean"
         took = time.monotonic() - started
         say(f"{search} {number}: {', '.join(killed.hit)} killed, {told} ({took:.0f} s)")
-    told = ", ".join(f"{target} {kills[target]}" for target in TARGETS if kills[target])
+    told = ", ".join(f"{target} {times}" for target, times in sorted(kills.items()))
     print(
         f"{search:9} {clean} of {options.rounds} rounds clean; killed: {told}",
         flush=True,
     )
     return options.rounds - clean
+
+
+def draw_photos(folder: Path) -> None:
+    """72 images of three classes, which differ in the size of their squares."""
+    rng = np.random.default_rng(0)
+    for number in range(72):
+        label = number % 3
+        squares = 2 + 3 * label
+        pixels_HWC = rng.integers(0, 256, (squares, squares, 3), np.uint8)
+        path = folder / f"{label}/{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels_HWC).resize((112, 112)).save(path)
 
 
 def say(text: str) -> None:
@@ -288,19 +317,17 @@ class Search:
             if "silent" in self.options.targets:
                 spec["timeouts"] = {"report_s": PATIENCE_S * self.options.patience}
             (self.storage / "spec.json").write_text(json.dumps(spec))
-        words = [
-            "run",
-            str(self.storage / "spec.json"),
-            "--name",
-            "x",
-            *self.options.add,
-        ]
+        what = [str(self.storage / "spec.json")]
+        if self.strategy == "photos":
+            what = [f"folder:{self.storage.parent}/drawn", *PHOTOS]
+        words = ["run", *what, "--name", "x", *self.options.add]
         if self.has_begun:
             words = ["resume", "x"]
         words += ["--storage", self.place, "--no-evaluate"]
         with (self.storage / "log.txt").open("ab") as log:
             command = [sys.executable, "-m", "tuner", *words]
-            self.driver = subprocess.Popen(command, stdout=log, stderr=log)
+            env = os.environ | {"TUNER_DATA": str(self.storage / "data")}
+            self.driver = subprocess.Popen(command, stdout=log, stderr=log, env=env)
 
     def wait(self) -> int:
         """The exit code of the driver; it is killed when it takes too long."""
@@ -314,21 +341,25 @@ class Search:
     def is_over(self) -> bool:
         return self.driver is None or self.driver.poll() is not None
 
-    def lines(self) -> int:
-        """How many lines the journal has."""
-        try:
-            return (self.folder / "journal.jsonl").read_bytes().count(b"\n")
-        except OSError:
-            return 0
+    def lines(self, pattern: bytes = b"\n") -> int:
+        """How many lines the journals have, the refit's too, or how often a pattern occurs."""
+        journals = self.folder.parent.glob("x*/journal.jsonl")
+        with contextlib.suppress(OSError):
+            return sum(journal.read_bytes().count(pattern) for journal in journals)
+        return 0
 
     def reports(self) -> int:
-        """How many epochs the journal has."""
-        try:
-            return (
-                (self.folder / "journal.jsonl").read_bytes().count(b'"event":"result"')
-            )
-        except OSError:
-            return 0
+        """How many epochs the journals have."""
+        return self.lines(b'"event":"result"')
+
+    @property
+    def stage(self) -> str:
+        """What a search on photos does now, as " in heads"; of another nothing."""
+        if self.strategy != "photos":
+            return ""
+        if self.folder.with_name("x-refit").exists():
+            return " in refit"
+        return " in heads" if self.reports() else " in features"
 
     def outcome(self) -> dict[str, Any]:
         """What the search came to: the same for a killed and for an unkilled one."""
@@ -337,6 +368,7 @@ class Search:
 
         try:
             results = load_results("x", self.place)
+            weights = self._digest_refit() if self.strategy == "photos" else ""
         except TunerError as error:
             return {"status": f"unreadable: {error}"}
         trials = {
@@ -353,7 +385,16 @@ class Search:
             "best": value,
             "folders": folders,
         }
-        return {**found, "failed": failed}
+        return {**found, "failed": failed, "weights": weights}
+
+    def _digest_refit(self) -> str:
+        """The SHA-256 of the weights that the refit exports."""
+        from tuner.experiment.results.results import load_results
+
+        refit = load_results("x-refit", self.place)
+        with tempfile.TemporaryDirectory(dir=self.storage) as folder:
+            model = refit.export(Path(folder) / "model") / "model.safetensors"
+            return hashlib.sha256(model.read_bytes()).hexdigest()
 
     def differences(self, expected: dict[str, Any]) -> list[str]:
         found = self.outcome()
@@ -384,6 +425,8 @@ class Search:
     def went_back(self, kills: int) -> list[str]:
         """Trials that began an epoch again without need, by their own marks."""
         begun: dict[str, list[tuple[int, float]]] = {}  # epochs, and when
+        if self.strategy == "photos":  # its Learner leaves no marks
+            return []
         for line in self._marks.read_text().splitlines():
             config, epoch, at = json.loads(line)
             begun.setdefault(json.dumps(config, sort_keys=True), []).append((epoch, at))
@@ -459,7 +502,10 @@ class Round:
     def run(self, targets: list[str], lines: int) -> None:
         """Kill one to three of `targets` over the course of a search of so many `lines`."""
         hits = self._rng.randint(1, self.search.options.hits)
-        moments = sorted(self._rng.randrange(lines) for _ in range(hits))
+        choices = [*range(lines)]
+        if self.search.strategy == "photos":
+            choices += [1] * (lines // 2)
+        moments = sorted(self._rng.choice(choices) for _ in range(hits))
         others = [target for target in targets if target not in TRIED_AGAIN]
         self.search.start()
         for moment in moments:
@@ -496,13 +542,17 @@ class Round:
         if target in OF_TRIALS:
             while search.reports() == self._reports and not search.is_over():
                 time.sleep(0.01)
-        time.sleep(self._rng.uniform(0, 0.5))
+        longest_s = 0.5
+        if search.stage == " in features":
+            longest_s = 5 * search.options.patience
+        time.sleep(self._rng.uniform(0, longest_s))
         assert search.driver is not None
         marks: set[bytes] = set()
         while not search.is_over():
             marks |= marks_of(search.driver.pid)
+            stage = search.stage
             if self._strike(target, marks):
-                self.hit.append(target)
+                self.hit.append(target + stage)
                 break
             time.sleep(0.02)  # it is not there yet
         else:
