@@ -101,12 +101,13 @@ class SearchSettings(Settings):
         return min(size, num_samples or size)
 
 
+_Configs = Annotated[tuple[dict[str, JsonValue], ...], BeforeValidator(convert_values)]
+
+
 class SampledSettings(SearchSettings):
     """What the strategies share that are no grid."""
 
-    points_to_evaluate: Annotated[
-        tuple[dict[str, JsonValue], ...], BeforeValidator(convert_values)
-    ] = Field(
+    points_to_evaluate: _Configs = Field(
         (),
         description="configs to try first, the default at the head; what is left out is sampled",
     )
@@ -200,9 +201,7 @@ class GridSettings(SearchSettings):
         description='a config that becomes a cell, the first one of "spread"; its values replace '
         "the nearest ones of continuous domains",
     )
-    configs: Annotated[
-        tuple[dict[str, JsonValue], ...], BeforeValidator(convert_values)
-    ] = Field(
+    configs: _Configs = Field(
         (), description="these configs instead of the grid's cells, in this order"
     )
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ray.tune.search import Searcher
 
     from tuner.search.searchers._learning import Model
-    from tuner.search.searchers._numbered import NumberedSearch
+    from tuner.search.searchers._numbered import (
+        DrawConfig,
+        FindConfig,
+        NumberedSearch,
+    )
     from tuner.spec.sections import Objective
     from tuner.spec.strategies import ModelSettings, SearchSettings
 
 
 def numbered_searcher(
     strategy: str,
-    config_of: Callable[[int], dict[str, Any] | None],
+    config_of: FindConfig,
     seeds: Sequence[int | None] = (None,),
     forbid: Sequence[str] = (),
 ) -> Searcher:
@@ -29,7 +33,7 @@ def numbered_searcher(
 def distinct_searcher(
     settings: SearchSettings,
     seed: int,
-    first: Callable[[int], dict[str, Any]] | None = None,
+    first: DrawConfig | None = None,
 ) -> NumberedSearch:
     """The searcher that tries `first(k)` as config k, else draws; see `DistinctConfigs`."""
     from tuner.search.searchers._numbered import DistinctConfigs, NumberedSearch

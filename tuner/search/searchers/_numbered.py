@@ -16,6 +16,9 @@ from tuner.spec.space.grid import MAX_LISTED, count_configs, every_value, iterat
 from tuner.spec.space.spaces import compute_config_key, config_at
 from tuner.spec.strategies import SearchSettings
 
+DrawConfig = Callable[[int], dict[str, Any]]  # config k
+FindConfig = Callable[[int], dict[str, Any] | None]  # None after the last
+
 _DRAWS = 100  # repeats, before the remaining configs are listed
 
 
@@ -29,7 +32,7 @@ class NumberedSearch(Searcher):
     def __init__(
         self,
         strategy: str,
-        config_of: Callable[[int], dict[str, Any] | None],
+        config_of: FindConfig,
         seeds: Sequence[int | None] = (None,),
         forbid: Sequence[str] = (),
     ) -> None:
@@ -113,7 +116,7 @@ class DistinctConfigs:
         self,
         settings: SearchSettings,
         seed: int,
-        first: Callable[[int], dict[str, Any]] | None = None,
+        first: DrawConfig | None = None,
     ) -> None:
         self._space = settings.space
         self._seed = seed

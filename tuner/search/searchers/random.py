@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tuner.search.searchers import distinct_searcher
 from tuner.spec.space.domains import Space
 from tuner.spec.space.spaces import find_expected_values, list_domains
 from tuner.spec.strategies import SampledSettings
+
+if TYPE_CHECKING:
+    from tuner.search.searchers._numbered import DrawConfig
 
 
 class RandomSettings(SampledSettings):
@@ -36,9 +38,7 @@ def build(settings: RandomSettings, seed: int, **_: Any) -> Any:
     return searcher
 
 
-def _draw_with_priors(
-    space: Space, seed: int
-) -> Callable[[int], dict[str, Any]] | None:
+def _draw_with_priors(space: Space, seed: int) -> DrawConfig | None:
     """What draws config k of a space with priors; None of one without."""
     if not any(getattr(domain, "prior", None) for _, domain in list_domains(space)):
         return None
