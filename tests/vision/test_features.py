@@ -44,15 +44,20 @@ def store(tmp_path, monkeypatch):
     return tmp_path / "data" / features.STORE
 
 
+def train_cnn(path, **constants):
+    """Write the weights of a cnn after an epoch."""
+    torch.manual_seed(0)
+    learner = ImageClassifier({"lr": 0.3}, {**DIGITS, "epochs": 1, **constants})
+    learner.step()
+    state = learner.model.state_dict()
+    save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
+
+
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
     """A cnn that has trained on digits for an epoch."""
-    torch.manual_seed(0)
-    learner = ImageClassifier({"lr": 0.3}, {**DIGITS, "epochs": 1})
-    learner.step()
     path = tmp_path_factory.mktemp("weights") / "digits.safetensors"
-    state = learner.model.state_dict()
-    save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
+    train_cnn(path)
     link = path.with_name("link.safetensors")  # as the cache of huggingface_hub has it
     link.symlink_to(path)
     return link
@@ -147,20 +152,28 @@ def build_regressed_head(weights, **more):
     return build_head(weights, **{"optimizer": "lbfgs", "epochs": 1, **more}, lr=1.0)
 
 
+def fit_by_scikit_learn(learner, weight_decay, class_weight=None):
+    """The probabilities of all images by the regression that the learner has fitted."""
+    x_NF = learner._load_features().views_NUMF[:, 0, 0]
+    train_N = learner._data.splits["train"]
+    mean_F, std_F = feature_heads._compute_scale(x_NF[train_N])
+    z_NF = ((x_NF - mean_F) / std_F).double().numpy()
+    expected = LogisticRegression(
+        C=1 / (weight_decay * len(train_N)),
+        max_iter=2000,
+        tol=1e-8,
+        class_weight=class_weight,
+    )
+    expected.fit(z_NF[train_N], learner._data.labels_N[train_N].numpy())
+    return torch.tensor(expected.predict_proba(z_NF))
+
+
 def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
     learner = build_regressed_head(weights, weight_decay=0.03)
     report = learner.step()
-    images = learner._data
-    x_NF = learner._load_features().views_NUMF[:, 0, 0]
-    labels_N = images.labels_N.numpy()
-    train_N = images.splits["train"]
-    held_out_N = images.splits["validation"]
-    mean_F, std_F = feature_heads._compute_scale(x_NF[train_N])
-    z_NF = ((x_NF - mean_F) / std_F).double().numpy()
-    strength = 1 / (0.03 * len(train_N))
-    expected = LogisticRegression(C=strength, max_iter=2000, tol=1e-8)
-    expected.fit(z_NF[train_N], labels_N[train_N])
-    loss = log_loss(labels_N[held_out_N], expected.predict_proba(z_NF[held_out_N]))
+    held_out_N = learner._data.splits["validation"]
+    labels_N = learner._data.labels_N[held_out_N]
+    loss = log_loss(labels_N, fit_by_scikit_learn(learner, 0.03)[held_out_N])
     assert report["val_loss"] == pytest.approx(loss, rel=0.01)
     assert (
         report["train_loss"]
@@ -168,7 +181,7 @@ def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
     )
 
 
-def test_lbfgs_fits_smoothed_labels_and_weighs_classes(weights):
+def test_lbfgs_fits_smoothed_labels(weights):
     plain, smooth = (
         build_regressed_head(weights, weight_decay=0.01, label_smoothing=each)
         for each in (0.0, 0.3)
@@ -176,15 +189,38 @@ def test_lbfgs_fits_smoothed_labels_and_weighs_classes(weights):
     smooth.step()
     plain.step()
     assert smooth.test()["test_loss"] > plain.test()["test_loss"] + 0.1
-    counts = torch.zeros(2, 10)
-    for number, class_weights in enumerate(([1.0] * 10, [50.0, *[1.0] * 9])):
-        learner = build_regressed_head(
-            weights, weight_decay=1.0, class_weights=class_weights
-        )
+
+
+@pytest.mark.parametrize(
+    ("settings", "fits"),
+    [
+        ({}, 1),
+        ({"folds": 3, "fold_epochs": 1}, 3),
+        ({"train_on": "train+validation"}, 1),
+    ],
+)
+def test_lbfgs_weighs_classes_as_scikit_learn_does(tmp_path, settings, fits):
+    photos.write(tmp_path / "uneven", each=90, classes=["daisy"])
+    photos.write(tmp_path / "uneven", each=20, classes=["rose", "tulip"], seed=90)
+    data = {"dataset": f"folder:{tmp_path / 'uneven'}", "image_size": 8}
+    train_cnn(tmp_path / "rgb.safetensors", **data)
+    learner = build_regressed_head(
+        tmp_path / "rgb.safetensors",
+        **data,
+        weight_decay=0.03,
+        class_weights="balanced",
+        **settings,
+    )
+    for _ in range(fits):
         learner.step()
-        learner.test()
-        counts[number] = torch.tensor(learner.confusion["matrix"]).sum(0)
-    assert counts[1, 0] > counts[0, 0] + 3  # more images get the class that weighs more
+        x_NFUM = learner._load_features().views_NUMF.movedim(3, 1)
+        shares_NK = learner.model(x_NFUM).detach().softmax(1).double()
+        assert torch.allclose(
+            shares_NK, fit_by_scikit_learn(learner, 0.03, "balanced"), atol=0.01
+        )
+        assert not torch.allclose(
+            shares_NK, fit_by_scikit_learn(learner, 0.03), atol=0.05
+        )
 
 
 def test_crops_of_the_training_images_are_fitted_and_never_measured(weights, store):

@@ -288,6 +288,37 @@ def test_default_experiment_of_packaged_weights(
     show_default(snapshot, assignment)
 
 
+@pytest.mark.parametrize(
+    ("rare", "assignments", "weights"),
+    [
+        (12, ["objective.metric=val_balanced_accuracy"], "balanced"),
+        (
+            12,
+            ["objective.metric=val_macro_f1", "training.pretrained=false"],
+            "balanced",
+        ),
+        (12, ["objective.metric=val_accuracy"], None),
+        (12, [], None),
+        (42, ["objective.metric=val_balanced_accuracy"], None),
+    ],
+)
+def test_uneven_classes_are_weighed_if_the_objective_counts_them_alike(
+    tmp_path, torch_home, package, rare, assignments, weights
+):
+    photos.write(tmp_path / "x", each=42, classes=["daisy"])
+    photos.write(tmp_path / "x", each=rare, classes=["rose"])
+    search = resolve_spec("folder:x", assignments)[0].search
+    assert {p.get("class_weights") for p in search.points_to_evaluate} == {weights}
+    assert ("class_weights" in search.space) == bool(weights)
+
+
+def test_doubt_about_uneven_classes_names_what_counts_them_alike(
+    snapshot, photos_dir, torch_home
+):
+    photos.write(photos_dir, each=42, classes=["daisy"])
+    snapshot("\n".join(pin_data(validate_default(photos_dir)).doubts))
+
+
 @pytest.mark.parametrize("lacking", ["lite1", "lite2"])
 def test_default_experiment_where_a_package_is_missing(
     snapshot, photos_dir, torch_home, package, count_two_cpus, uninstall, lacking

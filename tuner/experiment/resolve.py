@@ -133,13 +133,22 @@ def load_experiment(
         add_module_folder(path.parent)
         return _load_module(_import_file(path.stem, path), path.stem)
     if text.partition(":")[0] in load_default_declaration().schemes:
-        assignments = list(set_to)
+        values = dict(set_to)
         training, space = (
-            {path.removeprefix(at): v for path, v in assignments if path.startswith(at)}
+            {
+                path.removeprefix(at): v
+                for path, v in values.items()
+                if path.startswith(at)
+            }
             for at in ("training.", "search.space.")
         )
         raw = load_default_declaration().default_experiment(
-            text, directory, training, space, dict(assignments).get("time_budget_s")
+            text,
+            directory,
+            training,
+            space,
+            budget_s=values.get("time_budget_s"),
+            metric=values.get("objective.metric"),
         )
         return Experiment(raw, str(raw["name"]), str(raw["training"]["dataset"]))
     if ":" in text:
@@ -257,17 +266,13 @@ def _load_document(path: Path) -> Experiment:
         text = file.read(LONGEST + 1)  # which is refused for its length
     raw = read_mapping(text, str(path))
     if path.name == EXPERIMENT and isinstance(raw.get("spec"), dict):
-        raw = _clean_recorded(raw["spec"], path)
+        # To run again: without its storage, under its folder's name
+        spec = {k: v for k, v in raw["spec"].items() if k not in ("storage", "name")}
+        raw = {"name": path.resolve().parent.name, **spec}
         return Experiment(
             raw, raw["name"], str(path), tuple(find_code(raw)), is_recorded=True
         )
     return Experiment(raw, str(raw.get("name", path.stem)), str(path))
-
-
-def _clean_recorded(spec: dict[str, Any], path: Path) -> dict[str, Any]:
-    """A recorded spec to run again: without its storage, under its folder's name."""
-    kept = {key: value for key, value in spec.items() if key not in ("storage", "name")}
-    return {"name": path.resolve().parent.name, **kept}
 
 
 def _drop_derived(spec: dict[str, Any]) -> dict[str, Any]:

@@ -187,11 +187,12 @@ class Declaration:
         training: Values,
         space: Values,
         budget_s: object = None,
+        metric: object = None,
     ) -> dict[str, Any]:
         """A spec's plain values for a data set of one of the `schemes`.
 
-        training, space, budget_s: values and domains that the user sets. Raises SpecError for
-        unusable data, DataError for missing data.
+        training, space, budget_s, metric: values and domains that the user sets; metric: of the
+        objective. Raises SpecError for unusable data, DataError for missing data.
         """
         raise NotImplementedError
 

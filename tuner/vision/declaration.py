@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tuner.errors import DataError, Fault, SpecError
 from tuner.spec.code import list_trial_sections
-from tuner.spec.declaration import Declaration, NodeData, PinnedData, find_config_faults
+from tuner.spec.declaration import (
+    Declaration,
+    NodeData,
+    PinnedData,
+    Values,
+    find_config_faults,
+)
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import DEFAULT, SCHEDULERS
 from tuner.spec.sections import EPOCHS_TRAINED
@@ -56,7 +62,7 @@ if TYPE_CHECKING:
 
 # By the names they are reported as
 OPTIONAL = {f"val_{name}": name for name in OPTIONAL_METRICS}
-FaultsOf = Callable[[Mapping[str, Any]], list[Fault]]
+FaultsOf = Callable[[Values], list[Fault]]
 
 _BATCH_NORM = (
     "on CPUs each worker's BatchNorm{} sees its own share of a batch, so results change with the "
@@ -124,7 +130,7 @@ class ClassifierDeclaration(Declaration):
             return spec
         return spec.model_copy(update={"training": training})
 
-    def check(self, values: Mapping[str, Any], spec: ExperimentSpec) -> list[Fault]:
+    def check(self, values: Values, spec: ExperimentSpec) -> list[Fault]:
         return check_settings(values, split=spec.resources.split, files=False)
 
     def find_faults(self, spec: ExperimentSpec, *, here: bool) -> Iterator[Fault]:
@@ -150,16 +156,14 @@ class ClassifierDeclaration(Declaration):
             hints += [suggest_weights(images, settings)] if images else []
             yield from filter(None, hints)
 
-    def choose_refit(
-        self, training: Mapping[str, Any], epoch: int
-    ) -> tuple[dict[str, Any], int]:
+    def choose_refit(self, training: Values, epoch: int) -> tuple[dict[str, Any], int]:
         """A refit of folds trains as long as one of them, once."""
         if not training.get("folds"):
             return self.refit, epoch
         whole = {"folds": None, "fold_epochs": None, "epochs": training["fold_epochs"]}
         return {**self.refit, **whole}, training["fold_epochs"]
 
-    def choose_confirm_constants(self, training: Mapping[str, Any]) -> dict[str, Any]:
+    def choose_confirm_constants(self, training: Values) -> dict[str, Any]:
         """A fresh seed draws another split or other folds, unless the validation split was given.
 
         The search has chosen by its split. Values on fresh ones say more of new data.
@@ -295,7 +299,7 @@ class ClassifierDeclaration(Declaration):
             / settings.batch_size
         )
 
-    def find_code_paths(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def find_code_paths(self, spec: Values) -> Iterator[tuple[str, str]]:
         """A user's own networks, and functions that return images, each once."""
         for setting, is_code in (
             ("model", is_own_network),
@@ -350,7 +354,7 @@ DECLARATION = ClassifierDeclaration()
 
 def find_settings_faults(
     spec: ExperimentSpec,
-    pinned: Mapping[str, Any] | None = None,
+    pinned: Values | None = None,
     *,
     further: FaultsOf = lambda values: [],
 ) -> Iterator[Fault]:
@@ -362,7 +366,7 @@ def find_settings_faults(
         check_settings, split=spec.resources.split, describe=described
     )
 
-    def check(values: Mapping[str, Any]) -> list[Fault]:
+    def check(values: Values) -> list[Fault]:
         faults = settings_check(values)
         workers = spec.resources.workers
         [size] = _list_extremes(values, "batch_size")
@@ -387,7 +391,7 @@ def build_start_check(*, here: bool, digests: dict[str, str] | None = None) -> F
     """
     known: dict[str, list[Fault]] = {}
 
-    def check(values: Mapping[str, Any]) -> list[Fault]:
+    def check(values: Values) -> list[Fault]:
         if not any(map(values.get, _OF_START)):
             return []
         settings = ClassifierSettings.model_validate(values)
@@ -495,7 +499,7 @@ def _convert_to_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]
     return spec.model_copy(update=changes), faults
 
 
-def _list_extremes(values: Mapping[str, Any], setting: str) -> tuple[Any, ...]:
+def _list_extremes(values: Values, setting: str) -> tuple[Any, ...]:
     """The extremes of a setting's domain, or its constant or default."""
     value = values.get(setting)
     if value is None:
@@ -524,7 +528,7 @@ def _list_texts(raw: object) -> list[str]:
     return [option for option in options if isinstance(option, str)]
 
 
-def _list_needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
+def _list_needed_weights(values: Values) -> Iterator[NeededWeights]:
     recorded = values.get("weights_sha256") or {}
     for source in _list_extremes(values, "start_from"):
         if isinstance(source, str):

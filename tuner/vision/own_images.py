@@ -110,6 +110,8 @@ _VIEWS = 2  # an image, and its mirror image; upside down as many again
 _FOLDS = 5
 # Images up to which heads are cross-validated; the validation split of more tells
 _FOLDED = 3000
+# Objectives that count uneven classes alike
+_OF_CLASSES = ("val_balanced_accuracy", "val_macro_f1")
 _BUDGET_S = 600.0  # the default of a search on a CPU
 _TUNED_FIRST = {"lr": 1e-3, "layer_decay": 0.8, "crop_scale": 0.7}
 # For images unlike the weights' own
@@ -181,24 +183,33 @@ def find_doubts(info: DatasetInfo) -> Iterator[str]:
             f"{count} with a copy of another label, so one of the labels is wrong: "
             f"{summarize_names(info.relabelled, _SHOWN)}"
         )
-    if info.class_counts and max(info.class_counts) > UNEVEN * min(info.class_counts):
+    if _has_uneven_classes(info):
         most, least = (
             f"{info.classes[info.class_counts.index(count)]!r} has {count:,}"
             for count in (max(info.class_counts), min(info.class_counts))
         )
         yield (
             f"the classes are uneven: {most} images, {least}; "
-            "objective.metric=val_balanced_accuracy counts every class alike"
+            "objective.metric=val_balanced_accuracy counts every class alike, and "
+            "training.class_weights=balanced weighs them alike in the loss"
         )
+
+
+def _has_uneven_classes(info: DatasetInfo) -> bool:
+    return max(info.class_counts, default=0) > UNEVEN * min(
+        info.class_counts, default=0
+    )
 
 
 def suggest_weights(info: DatasetInfo, settings: ClassifierSettings) -> str | None:
     """How to get pretrained weights, for photos that train without any on this machine."""
     weights = find_weights(_PACKAGED)
-    is_small = info.image_size <= _SMALL
-    if is_small or settings.begins_with_weights or is_own_network(settings.model):
-        return None
-    if choose_pretrained_model("cpu"):
+    if (
+        info.image_size <= _SMALL
+        or settings.begins_with_weights
+        or is_own_network(settings.model)
+        or choose_pretrained_model("cpu")
+    ):
         return None
     return (
         "training starts from random weights, as no pretrained ones are on this machine; "
@@ -243,15 +254,17 @@ def build_default_experiment(
     training: Mapping[str, Any],
     space: Mapping[str, Any],
     budget_s: object = None,
+    metric: object = None,
 ) -> dict[str, Any]:
     """The plain values of a spec that searches for a classifier of these images.
 
     It fine-tunes a network if its weights are on this machine, and trains from scratch otherwise.
     On a CPU an epoch of the packaged network takes minutes, so that heads are fitted to features,
     of as many pixels as the time allows. Of several networks in `space` each is tried first with a
-    head on its features. dataset: as in `training.dataset`; the path of a folder, seen from
-    `directory`, becomes absolute. training, space, budget_s: what the user sets. Raises SpecError
-    for images that cannot work, and DataError if they are not there.
+    head on its features. If classes are uneven and `metric` counts them alike, the search tries
+    weights of classes. dataset: as in `training.dataset`; the path of a folder, seen from
+    `directory`, becomes absolute. training, space, budget_s, metric: what the user sets. Raises
+    SpecError for images that cannot work, and DataError if they are not there.
     """
     scheme, _, path = dataset.partition(":")
     if scheme == "folder":
@@ -264,7 +277,8 @@ def build_default_experiment(
         raise SpecError(faults, dataset) from error
     gpus = count_local_gpus()
     batch_size = min(_BATCH, max(1, info.train // 2))
-    models = _list_networks(space)
+    networks = _read_domain(space.get("model"))
+    models = [*networks.values] if isinstance(networks, Choice) else []
     network = space.get("model") or training.get("model")
     named = models or ([network] if network else [])
     start = _choose_start_settings(info, training, "gpu" if gpus else "cpu", named)
@@ -307,6 +321,13 @@ def build_default_experiment(
             )
             if info.train + info.validation <= _FOLDED and not keeps_validation:
                 settings["folds"] = _FOLDS  # each of few images tells
+    if metric in _OF_CLASSES and _has_uneven_classes(info):
+        search = search._replace(
+            space={**search.space, "class_weights": "choice([None, 'balanced'])"},
+            points=tuple(
+                {**point, "class_weights": "balanced"} for point in search.points
+            ),
+        )
     epochs = max(search.least_epochs, ceil(search.steps * batch_size / info.train))
     if training.get("flip") is False:
         given.add("test_time_flip")
@@ -349,12 +370,6 @@ def build_default_experiment(
         **({"time_budget_s": _BUDGET_S} if search.refit and not gpus else {}),
         **({"resources": {"gpus": 1}} if gpus else {}),
     }
-
-
-def _list_networks(space: Mapping[str, Any]) -> list[Any]:
-    """The networks that the user searches over."""
-    domain = _read_domain(space.get("model"))
-    return [*domain.values] if isinstance(domain, Choice) else []
 
 
 def _filter_point(
