@@ -5,6 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from tuner.cli import options
+from tuner.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,9 @@ def assignments(*arguments):
 
 
 def test_flags_are_assignments():
+    assert assignments("--refit", "--final") == ['refit="final"']
+    with pytest.raises(UsageError, match="leave --no-refit out"):
+        assignments("--no-refit", "--final")
     assert assignments() == []
     assert assignments(
         "--time-budget", "2m", "--gpus", "0.25", "--name", "a", "--seed", "0"

@@ -32,6 +32,14 @@ def here(ray_here, tmp_path_factory):
         yield here
 
 
+def cut_second_epoch(folder):
+    """Shorten the journal as a kill in the second epoch leaves it."""
+    journal = folder / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    cut = next(i for i, line in enumerate(lines) if '"epoch":2' in line)
+    journal.write_text("".join(lines[:cut]))
+
+
 def test_refit_is_exported_and_a_resume_after_a_kill_gives_the_same_model(here):
     best = shown("best", "small")
     began = Results(here / "results/small-refit").history.started
@@ -51,16 +59,23 @@ def test_refit_is_exported_and_a_resume_after_a_kill_gives_the_same_model(here):
         best["epoch"],
     )
 
-    journal = folder / "journal.jsonl"  # as after a kill in the second epoch
-    lines = journal.read_text().splitlines(keepends=True)
-    cut = next(i for i, line in enumerate(lines) if '"epoch":2' in line)
-    journal.write_text("".join(lines[:cut]))
+    cut_second_epoch(folder)
     assert "refit" not in shown("show", "small")
     call("resume", "small", "--no-evaluate")
     assert Results(folder).history.resumed == 1
     call("export", "small", "--to", "resumed")
     whole, resumed = (read_export(name).load_weights() for name in ("whole", "resumed"))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_final_refit_trains_on_all_images_is_never_measured_and_resumes_as_such(here):
+    text = call("run", "small.json", "--final", "--name", "all", "num_samples=1").stdout
+    assert "  expect at least  tuner evaluate all --trial 00000\n" in text
+    assert "test_accuracy" not in text
+    cut_second_epoch(here / "results/all-refit")
+    assert shown("resume", "all")["refit"] == "all-refit"
+    refit = Results(here / "results/all-refit")
+    assert (refit.history.resumed, refit.spec.training["train_on"]) == (1, "all")
 
 
 def test_a_folder_begins_with_the_packaged_weights_and_is_refitted(here, monkeypatch):

@@ -200,12 +200,26 @@ def test_best_text_of_confirmed_trial_has_mean_and_model(snapshot, tmp_path):
     snapshot(format_best_trial(describe_best(search)[0], None, search.metric))
 
 
-@pytest.mark.parametrize("reason", [None, "time_budget", "target"])
-def test_summary_says_that_a_search_ended_before_its_time_budget(tmp_path, reason):
-    writer = Writer(make_folder(tmp_path / "digits", time_budget_s=600))
+@pytest.mark.parametrize(
+    ("reason", "spec", "why"),
+    [
+        (None, {"num_samples": 3}, "3 completed, all that num_samples allows"),
+        (None, {"num_samples": None}, "3 completed, no config is left to try"),
+        (None, {"num_samples": 9}, "3 completed, no config is left to try"),
+        ("time_budget", {"refit": True}, "3 completed, the refit has the remaining"),
+        ("time_budget", {}, None),
+        ("target", {"refit": True}, None),
+    ],
+)
+def test_summary_says_why_a_search_ended_before_its_time_budget(
+    tmp_path, reason, spec, why
+):
+    writer = Writer(make_folder(tmp_path / "digits", time_budget_s=600, **spec))
     for number in range(3):
         writer.trial(number, [0.5])
     writer.end(**({"reason": reason} if reason else {}))
     text = format_summary(writer.results)
-    for words in (", before its time budget of 10m", "--add-samples 3"):
-        assert (words in text) == (reason is None)
+    head = ", before its time budget of 10m 00s\n3 trials: "
+    assert (f"{head}{why}" in text) == (head in text) == bool(why)
+    # Which a search without a number of samples refuses
+    assert ("--add-samples" in text) == ("num_samples allows" in (why or ""))

@@ -199,6 +199,8 @@ def test_validate_settles_grace_period_once():
         {"trainable": Steps},
         {"trainable": Steps, "training": {}, "resources": {"workers": 2}},
         {"search": {"space": {"lr": "uniform(-1, 1)", "batch_size": "choice([1, 2])"}}},
+        {"trainable": GoodLearner, "refit": "final"},
+        {"refit": "last"},
     ],
 )
 def test_validate_invalid_value_is_refused(snapshot, changes):

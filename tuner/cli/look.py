@@ -72,10 +72,13 @@ def show(results: Results, follow: bool, as_json: bool) -> None:
     elif results.status == RUNNING:
         click.echo(live_view.format_status(results, now=time.time()))
     else:
-        beside = {name: shown.get(name) for name in ("confirmed", "refit")}
+        refit = find_refit(results)
         click.echo(
             format_summary(
-                results, read_best_test(find_refit(results) or results), **beside
+                results,
+                read_best_test(refit or results),
+                confirmed=shown.get("confirmed"),
+                refit=refit,
             )
         )
 

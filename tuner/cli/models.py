@@ -214,9 +214,7 @@ def _find_export(name: str, storage: str | None) -> Export | None:
 @options.count(
     "--seeds", "N", default=1, help="Train N models, the first with the trial's seed."
 )
-@click.option(
-    "--final", is_flag=True, help="Train on the test images, too; nothing is measured."
-)
+@options.final
 @options.trial
 @options.cpus
 @options.gpus
@@ -238,7 +236,6 @@ def refit(
     measured of NAME, or of its refit without --final, says what to expect at least.
     """
     admit_experiment(results, trust=trust, trains_only=True)
-    evaluate = evaluate and not settings["final"]
     return print_outcome(
         tuner.refit(results, **settings), evaluate=evaluate, as_json=as_json
     )

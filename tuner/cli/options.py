@@ -13,6 +13,7 @@ import click
 
 import tuner
 from tuner.cluster import LOCAL
+from tuner.errors import UsageError
 from tuner.wording import parse_duration
 
 # In this order
@@ -226,6 +227,11 @@ wait_for_resources = click.option(
     help="How long to wait for a node that a trial fits on.  "
     "[default: 10m where the cluster autoscales, else 0s]",
 )
+final = click.option(
+    "--final",
+    is_flag=True,
+    help="Refit on the test images, too; nothing measures that model.",
+)
 evaluate = click.option(
     "--evaluate/--no-evaluate",
     default=True,
@@ -247,6 +253,7 @@ optional_spec = _combine_options(
         "'python train.py --lr {lr}'.",
     ),
     *map(_build_option, _SETTINGS),
+    final,
 )
 spec = _combine_options(optional_spec, address)
 sort = _combine_options(
@@ -298,7 +305,14 @@ dashboard = click.option(
 
 
 def list_assignments(flags: Mapping[str, Any]) -> list[str]:
-    """The flags of `spec` that were set, as KEY=VALUE: all values are read in one way."""
+    """The flags of `spec` that were set, as KEY=VALUE: all values are read in one way.
+
+    Raises UsageError for flags that contradict each other.
+    """
+    if flags.get("final"):
+        if flags["refit"] is False:
+            raise UsageError("--final is a refit on all images: leave --no-refit out")
+        flags = {**flags, "refit": "final"}
     values = {
         each.path: flags.get(flag.replace("-", "_")) for flag, each in _SETTINGS.items()
     }

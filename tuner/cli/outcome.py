@@ -28,10 +28,10 @@ def print_outcome(
 ) -> int:
     """Print the outcome of a search; returns the exit code.
 
-    refit: of its best trial, whose model is then the one that is measured.
+    refit: of its best trial, whose model is then the one that is measured, if it can be.
     """
     from tuner.experiment.results.accuracy import describe_test
-    from tuner.experiment.results.confirmation import find_confirmation
+    from tuner.experiment.results.confirmation import find_confirmation, is_final
     from tuner.reporting.experiment_text import format_summary
 
     if results.is_confirmation and (confirmation := find_confirmation(results)):
@@ -39,7 +39,9 @@ def print_outcome(
     try:
         chosen = refit or results
         test = _test_metrics(
-            chosen, chosen.get_best_trial().trial_id, evaluate=evaluate
+            chosen,
+            chosen.get_best_trial().trial_id,
+            evaluate=evaluate and not is_final(chosen),
         )
         code = choose_exit_code(results)
     except NoUsableTrialError as error:
@@ -53,7 +55,7 @@ def print_outcome(
             format_json({**results.show(), **named, "test": describe_test(test)})
         )
     else:
-        click.echo(format_summary(results, test, refit=refit.name if refit else None))
+        click.echo(format_summary(results, test, refit=refit))
     return code
 
 

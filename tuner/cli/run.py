@@ -102,12 +102,14 @@ def _refit_best(results: Results, address: str) -> Results | None:
     from tuner.search.retraining import run_requested_refit
 
     if should_refit(results):
-        warn("training the best config on training and validation images")
+        warn("training the best config on more images")
     refit = run_requested_refit(results, address=address)
     if refit is None and should_refit(results):
         go_on = format_resume_command(results.folder, results.spec.trainable)
-        why = "the refit has not come to its end, so the best trial stays the model"
-        warn(f"warning: {why}; go on with: {go_on}")
+        warn(
+            "warning: the refit has not come to its end, so the best trial stays the "
+            f"model; go on with: {go_on}"
+        )
     return refit
 
 
@@ -185,8 +187,9 @@ def resume(
         if as_json:
             if evaluate:
                 admit_experiment(before, trust=trust)
-            refit = find_refit(results)
-            return print_outcome(results, refit, evaluate=evaluate, as_json=True)
+            return print_outcome(
+                results, find_refit(results), evaluate=evaluate, as_json=True
+            )
         return choose_exit_code(results)
     # Refused before Ray is started
     resolve_trainable(before.spec.trainable, None, before.folder)

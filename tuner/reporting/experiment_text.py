@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from math import inf
 from textwrap import wrap
 from types import MappingProxyType
 from typing import Any
@@ -41,7 +42,8 @@ _WIDTH = 80
 # Prefixes of metrics; the last is Hugging Face's
 _VALIDATION = ("val_", "val/", "eval_")
 _CAUSES = 5  # of failures that are shown
-_USED = 0.85  # of a time budget; a search that ends before says so
+_USED = 0.85  # of a time budget; a search that ends before says why
+_ALL_SAMPLES = "all that num_samples allows"
 
 
 def format_summary(
@@ -49,12 +51,12 @@ def format_summary(
     test: Mapping[str, Any] | None = None,
     *,
     confirmed: Mapping[str, Any] | None = None,
-    refit: str | None = None,
+    refit: Results | None = None,
 ) -> str:
     """The experiment in a screen of text, without a newline at the end.
 
-    test: the metrics on the held-out split, of the model of `refit`, the experiment of that name,
-    if there is one. confirmed: in the shape that `show_json` gives it.
+    test: the metrics on the held-out split, of the model of `refit` if there is one. confirmed: in
+    the shape that `show_json` gives it.
     """
     test = test or {}
     sections = [
@@ -174,9 +176,11 @@ def _format_head(results: Results) -> list[str]:
     if results.history.started is not None:
         preposition = "in" if status == events.COMPLETED else "after"
         status += f" {preposition} {format_duration(results.history.duration_s)}"
-    if budget_s := find_unused_budget(results):
-        status += f", before its time budget of {format_duration(budget_s)}"
     counts = list_counts(results.counts)
+    if unused := _find_unused_budget(results):
+        budget_s, why = unused
+        status += f", before its time budget of {format_duration(budget_s)}"
+        counts.append(why)
     begun = sum(results.counts.values())
     trials = format_amount(begun, "trial")
     if more := results.history.never_started:
@@ -197,16 +201,20 @@ def _format_head(results: Results) -> list[str]:
     ]
 
 
-def find_unused_budget(results: Results) -> float | None:
-    """The time budget, in seconds, of a search whose trials all ended well before it; else None."""
+def _find_unused_budget(results: Results) -> tuple[float, str] | None:
+    """(the time budget in seconds, why the search ended well before it), or None."""
     spec = results.document["spec"]
     budget_s = spec.get("time_budget_s")
-    is_done = results.status == events.COMPLETED and results.ended_by is None
     repeats_trial = spec.get("confirms") or spec.get("refits")
-    if not budget_s or not is_done or repeats_trial:
+    if not budget_s or results.status != events.COMPLETED or repeats_trial:
         return None
-    if results.history.duration_s < _USED * budget_s:
-        return float(budget_s)
+    if results.history.duration_s >= _USED * budget_s:
+        return None
+    if results.ended_by is None:
+        has_all = sum(results.counts.values()) >= (spec.get("num_samples") or inf)
+        return budget_s, _ALL_SAMPLES if has_all else "no config is left to try"
+    if results.ended_by == events.TIME_BUDGET and spec.get("refit"):
+        return budget_s, "the refit has the remaining time"
     return None
 
 
@@ -228,8 +236,10 @@ def _format_refit_source(results: Results) -> list[str]:
     if not refits:
         return []
     value = format_number(refits["value"])
-    validated = f"{refits['chosen_by']} {value} on the validation split"
-    text = f"refit of trial {refits['trial_id']} of {refits['name']}, which had {validated}"
+    text = (
+        f"refit of trial {refits['trial_id']} of {refits['name']}, which had "
+        f"{refits['chosen_by']} {value} on the validation split"
+    )
     return wrap(clean_text(text), _WIDTH)
 
 
@@ -305,10 +315,17 @@ def describe_estimate(metric: str, best: Mapping[str, Any]) -> dict[str, str]:
     return {metric: f"new data: about {value}, {low} to {high}"}
 
 
-def _format_refit(name: str, test: Mapping[str, Any]) -> list[str]:
-    head = f"Refit {clean_text(name)}: its config trained on training and validation images"
+def _format_refit(refit: Results, test: Mapping[str, Any]) -> list[str]:
+    head = f"Refit {clean_text(refit.name)}: its config trained on"
+    refits = refit.spec.refits
+    if refits and refits.final:
+        name = format_experiment_name(refit.folder.with_name(refits.name))
+        return [
+            *wrap(f"{head} all images, so that none is left to measure it", _WIDTH),
+            f"  expect at least  {find_program()} evaluate {name} --trial {refits.trial_id}",
+        ]
     return [
-        *wrap(head, _WIDTH),
+        *wrap(f"{head} training and validation images", _WIDTH),
         *format_rows(
             [(f"  {metric}", value) for metric, value in _format_test_rows(test)]
         ),
@@ -369,14 +386,12 @@ def _format_next_steps(results: Results) -> list[str]:
     if results.objective.others and results.front:
         front = format_amount(len(results.front), "trial")
         lines.append(f"Front        {front}: {find_program()} best {name}")
-    training = spec.get("training")
-    dataset = None
-    if isinstance(training, Mapping):
-        dataset = training.get("dataset")
+    dataset = flatten(spec, ".").get("training.dataset")
     if results.ranked and str(dataset).startswith("folder:"):
         to = shlex.quote(f"{results.name}_model")
         export = f"{find_program()} export {name} --to {to}"
         lines.append(f"Predict      {export} && {find_program()} predict {to} PHOTO")
+    trainable = str(spec.get("trainable", ""))
     is_early = results.ended_by in (events.TIME_BUDGET, events.PATIENCE, events.FINISH)
     if results.status in (events.INTERRUPTED, events.FAILED) or is_early:
         budget = (
@@ -385,24 +400,20 @@ def _format_next_steps(results: Results) -> list[str]:
             else None
         )
         more_s = budget if isinstance(budget, int | float) else 0
-        trainable = str(spec.get("trainable", ""))
-        searched_s = results.history.duration_s
         command = format_resume_command(
             results.folder,
             trainable,
-            searched_s=searched_s,
+            searched_s=results.history.duration_s,
             more_s=more_s,
         )
         lines.append(f"Go on        {command}")
-    elif find_unused_budget(results) and not _is_in_code(
-        str(spec.get("trainable", ""))
+    elif (
+        _ALL_SAMPLES in (_find_unused_budget(results) or ())
+        and trainable != ELSEWHERE
+        and not is_by_value(trainable)  # only code resumes these two
     ):
         begun = sum(results.counts.values())
-        more = f"--add-samples {begun}"
-        lines.append(f"Go on        {find_program()} resume {name} {more}")
+        lines.append(
+            f"Go on        {find_program()} resume {name} --add-samples {begun}"
+        )
     return lines
-
-
-def _is_in_code(trainable: str) -> bool:
-    """Whether no command can resume the search, but the code that began it."""
-    return trainable == ELSEWHERE or is_by_value(trainable)

@@ -148,7 +148,8 @@ def _describe_values(schema: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return "a mapping"
     if "enum" in schema:
-        return ", ".join(f"`{value}`" for value in schema["enum"])
+        texts = [json.dumps(value).strip('"') for value in schema["enum"]]
+        return f"`{'`, `'.join(texts)}`"
     if "anyOf" in schema:
         options = [option for option in schema["anyOf"] if option.get("type") != "null"]
         return " or ".join(dict.fromkeys(map(_describe_values, options)))

@@ -43,7 +43,7 @@ from tuner.search.preparation import Plan, prepare
 from tuner.search.run import refuse_changed_data, resume_experiment, run_experiment
 from tuner.search.stopping import estimate_refit_s
 from tuner.spec.declaration import Declaration, load_declaration
-from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.experiment import FINAL, ExperimentSpec
 from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.spec.validation import Machine
 
@@ -115,7 +115,7 @@ def run_requested_refit(results: Results, *, address: str = LOCAL) -> Results | 
     """
     if results.status != COMPLETED or not should_refit(results):
         return find_refit(results)
-    spec = build_refit_spec(results)
+    spec = build_refit_spec(results, final=results.spec.refit == FINAL)
     if results.spec.time_budget_s:
         spec = spec.replace(
             time_budget_s=2 * estimate_refit_s(results.spec, results.history)

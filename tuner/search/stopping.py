@@ -28,8 +28,8 @@ from tuner.spec.space.spaces import walk
 _ENOUGH = 3
 _SURELY = 10  # trials that fail with one cause
 _REFIT_START_S = 10.0  # until a refit trains, and after it, to measure the test split
-# Times a trial's time: the validation images train, too; and a margin
-_MORE_IMAGES = 1.4
+# Times a trial's time: the validation images train, too, or all images; and a margin
+_MORE_IMAGES = 1.5
 
 
 class StopRequest:

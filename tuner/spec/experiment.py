@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -64,6 +64,7 @@ def _parse_name(raw: object) -> str:
 
 
 COMPLETE_STORAGE = "."  # in place of a name
+FINAL = "final"  # of `refit`: on the test images, too
 
 
 def _check_path(text: str) -> str:
@@ -84,11 +85,7 @@ def _check_storage(text: str) -> str:
 
 
 def _parse_warm_start(raw: object) -> str | tuple[str, ...]:
-    names = [raw] if isinstance(raw, str) else raw
-    if not isinstance(names, list | tuple) or not all(
-        isinstance(name, str) for name in names
-    ):
-        raise bad_value("must be a name, or a list of names", raw)
+    names = parse_texts(raw, "must be a name, or a list of names")
     if not names:
         raise bad_value("must not be empty", raw)
     unique = tuple(dict.fromkeys(map(_check_path, names)))
@@ -213,11 +210,12 @@ class ExperimentSpec(Settings):
         "which gets JSON, or a URL of apprise's or of a package. ${NAME} in place of a URL, or of "
         "a part of it, is a variable of the environment.",
     )
-    refit: bool = Field(
+    refit: Literal[False, True, "final"] = Field(
         False,
         description="whether `tuner run` and `resume` train the best config on training and "
         "validation images at the end, as the experiment NAME-refit, which is then the model that "
-        "is exported; the search leaves time for it in its budget",
+        "is exported; the search leaves time for it in its budget. final: on the test images, "
+        "too, so that nothing measures that model",
     )
     confirms: sections.Confirms | None = Field(
         None,

@@ -22,7 +22,7 @@ from tuner.spec import quotas
 from tuner.spec.by_value import ByValue, find_pickling_fault
 from tuner.spec.command import Command
 from tuner.spec.declaration import find_paired_faults, load_declaration
-from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.experiment import FINAL, ExperimentSpec, build_spec
 from tuner.spec.loading import (
     IMPORTING,
     can_split,
@@ -339,9 +339,10 @@ def _find_trainable_faults(
         ):
             rule = "must be 1 for a trainable that takes no argument `split`"
             yield Fault("resources.split", rule, spec.resources.split)
-    if spec.refit and declaration.refit is None:
+    needed = "final" if spec.refit == FINAL else "refit"
+    if spec.refit and getattr(declaration, needed) is None:
         yield Fault(
-            "refit", "needs a Learner whose Declaration sets `refit`", spec.refit
+            "refit", f"needs a Learner whose Declaration sets `{needed}`", spec.refit
         )
     metrics = declaration.metrics or getattr(trainable, "metrics", None)
     if isinstance(metrics, tuple | list):

@@ -32,7 +32,7 @@ from tuner.vision.settings import build_trial_settings
 from tuner.vision.sources._decoded import Decoding
 from tuner.vision.sources.folder import is_labelled
 from tuner.vision.weights import EXPORTED
-from tuner.wording import summarize_names
+from tuner.wording import find_program, summarize_names
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +86,8 @@ def evaluate(
 def _refuse_final(refits: Refits | None) -> None:
     if refits and refits.final:
         raise UsageError(
-            f"the model has trained on the test images, too (--final): {refits.name} says what to "
+            "the model has trained on the test images, too (--final): "
+            f"`{find_program()} evaluate {refits.name} --trial {refits.trial_id}` says what to "
             "expect of it; measure it on other images (an export with --data)"
         )
 
