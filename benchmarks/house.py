@@ -55,14 +55,14 @@ PREPOSITIONS = (
 )
 # What there was on 2026-11-29, and a little more; expressions a line may only fall
 LIMITS = {
-    "tuner: expressions": 163_200,
+    "tuner: expressions": 163_250,
     "tuner: statements": 30_850,
     "tuner: expressions a line": 3.6,
     "tuner: parallel assignments": 0.5,
     "tuner: without a verb first, %": 17.8,
     "tuner: with a preposition last, %": 0.4,
-    "tests: expressions": 172_750,
-    "tests: statements": 29_240,
+    "tests: expressions": 172_850,
+    "tests: statements": 29_260,
     "tests: expressions a line": 4.26,
     "tests: parallel assignments": 0.5,
     "tests: without a verb first, %": 29.5,

@@ -70,6 +70,20 @@ def test_refit_s_is_more_than_the_time_up_to_the_best_epoch(tmp_path, refit, lea
     assert expected_s < 60
 
 
+def test_a_refit_may_start_as_slowly_as_the_search_has(tmp_path):
+    def measure_refit_s(start_s):
+        clock = Clock(tick=1.0)
+        writer = Writer(make_folder(tmp_path / f"{start_s}", refit=True), clock=clock)
+        clock.now += start_s
+        writer.trial(0, [0.5, 0.6, 0.7])
+        results = Results(writer.folder)
+        return estimate_refit_s(results.spec, results.history)
+
+    at_once = measure_refit_s(0)
+    assert measure_refit_s(5) == at_once
+    assert measure_refit_s(55) == pytest.approx(at_once + 46)
+
+
 class Search:
     """A search with stop rules, and what they say after each event; a second passes before each."""
 

@@ -27,7 +27,8 @@ from tuner.spec.space.spaces import walk
 
 _ENOUGH = 3
 _SURELY = 10  # trials that fail with one cause
-_REFIT_START_S = 10.0  # until a refit trains, and after it, to measure the test split
+# At least, until a refit trains, and after it, to measure the test split
+_REFIT_START_S = 10.0
 # Times a trial's time: the validation images train, too, or all images; and a margin
 _MORE_IMAGES = 1.5
 
@@ -74,13 +75,17 @@ class StopRequest:
 def estimate_refit_s(spec: ExperimentSpec, history: History) -> float:
     """The seconds that a refit of the best trial so far takes at most; 0 where the spec wants none.
 
-    It trains as many epochs as the best one's number, on more images than the trial had.
+    It trains as many epochs as the best one's number, on more images than the trial had. On a busy
+    machine it starts as slowly as the search has.
     """
     if not spec.refit or history.best is None:
         return 0.0
     trial = history.trials[history.best.trial_id]
     share = history.best.epoch / max(1, trial.last_epoch)
-    return _REFIT_START_S + _MORE_IMAGES * share * trial.duration_s
+    start_s = _REFIT_START_S
+    if history.pace.first_trial is not None:
+        start_s = max(start_s, history.pace.first_trial - history.runs[-1].started)
+    return start_s + _MORE_IMAGES * share * trial.duration_s
 
 
 class EarlyEnd:
