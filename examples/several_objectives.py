@@ -4,7 +4,7 @@ Replace the second metric by `latency_ms` for the time that an image takes. No e
 so that small networks train to their end, too.
 
     $ tuner run examples/several_objectives.py
-    several_objectives: completed in 2m 25s
+    several_objectives: completed in 5s
     12 trials: 12 completed
 
     Best trial 00006, epoch 6 of 6, completed
@@ -25,10 +25,10 @@ so that small networks train to their end, too.
     $ tuner best several_objectives | sed -n '/^Front/,$p'
     Front of 4 trials that none beats in every objective, by worth: lower val_loss, lower parameters
     TRIAL  STATUS     VAL_LOSS  PARAMETERS  EPOCH  OF  TIME  lr      width
-    00006  completed  0.06174   24058       6      6   17s   0.1583  16
-    00010  completed  0.08655   6274        6      6   9s    0.4117  8
-    00005  completed  0.1729    1702        6      6   13s   0.358   4
-    00011  completed  0.4191    496         6      6   7s    0.9795  2
+    00006  completed  0.06174   24058       6      6   1s    0.1583  16
+    00002  completed  0.1141    6274        6      6   1s    0.6453  8
+    00005  completed  0.1729    1702        6      6   0s    0.358   4
+    00011  completed  0.4701    496         6      6   0s    0.8553  2
 """
 
 
