@@ -237,9 +237,9 @@ def rounds(search: str, folder: Path, options: argparse.Namespace) -> int:
         told = "; ".join(faults) or "clean"
         took = time.monotonic() - started
         say(f"{search} {number}: {', '.join(killed.hit)} killed, {told} ({took:.0f} s)")
-    told = ", ".join(f"{target} {times}" for target, times in sorted(kills.items()))
+    counts = ", ".join(f"{target} {times}" for target, times in sorted(kills.items()))
     print(
-        f"{search:9} {clean} of {options.rounds} rounds clean; killed: {told}",
+        f"{search:9} {clean} of {options.rounds} rounds clean; killed: {counts}",
         flush=True,
     )
     return options.rounds - clean

@@ -20,7 +20,7 @@ from tuner.experiment.files import compute_sha256
 from tuner.vision.batches import Batcher, load_image_set
 from tuner.vision.catalog import DataChoice
 from tuner.vision.export.evaluate import evaluate_export
-from tuner.vision.export.read import is_export, read_export
+from tuner.vision.export.read import AsMeasured, is_export, read_export
 from tuner.vision.recipe import Augmentation
 from tuner.vision.settings import ClassifierSettings
 
@@ -189,3 +189,11 @@ def test_weights_of_a_checkpoint_folder_raises(snapshot, folder):
     change(folder, trainable="mine:train", weights_sha256=None)
     with snapshot.raises(UsageError):
         read_export(folder).load_weights()
+
+
+def test_a_network_without_views_takes_its_input_by_name():
+    network = torch.nn.Linear(2, 3).eval()
+    x_NF = torch.ones(1, 2)
+    expected_NK = network(x_NF) / 2
+    network.register_forward_hook(AsMeasured(False, False, 2.0))
+    assert torch.equal(network(input=x_NF), expected_NK)

@@ -341,6 +341,8 @@ class AsMeasured:
     ) -> Tensor:
         if network.training:
             return logits_NK
+        if not (self.mirrored or self.upside_down):
+            return logits_NK / self.temperature
         from tuner.vision.augment import build_views
 
         (x_NCHW,) = inputs
