@@ -100,9 +100,12 @@ def _refit_best(results: Results, address: str) -> Results | None:
     from tuner.experiment.results.confirmation import should_refit
     from tuner.reporting.commands import format_resume_command
     from tuner.search.retraining import run_requested_refit
+    from tuner.spec.experiment import FINAL
 
     if should_refit(results):
-        warn("training the best config on more images")
+        is_final = results.spec.refit == FINAL
+        images = "all images" if is_final else "training and validation images"
+        warn(f"training the best config on {images}")
     refit = run_requested_refit(results, address=address)
     if refit is None and should_refit(results):
         go_on = format_resume_command(results.folder, results.spec.trainable)

@@ -43,7 +43,6 @@ _WIDTH = 80
 _VALIDATION = ("val_", "val/", "eval_")
 _CAUSES = 5  # of failures that are shown
 _USED = 0.85  # of a time budget; a search that ends before says why
-_ALL_SAMPLES = "all that num_samples allows"
 
 
 def format_summary(
@@ -211,11 +210,18 @@ def _find_unused_budget(results: Results) -> tuple[float, str] | None:
     if results.history.duration_s >= _USED * budget_s:
         return None
     if results.ended_by is None:
-        has_all = sum(results.counts.values()) >= (spec.get("num_samples") or inf)
-        return budget_s, _ALL_SAMPLES if has_all else "no config is left to try"
+        has_all = _has_all_samples(results)
+        why = "all that num_samples allows" if has_all else "no config is left to try"
+        return budget_s, why
     if results.ended_by == events.TIME_BUDGET and spec.get("refit"):
         return budget_s, "the refit has the remaining time"
     return None
+
+
+def _has_all_samples(results: Results) -> bool:
+    """Whether as many trials have begun as num_samples allows."""
+    most = results.document["spec"].get("num_samples") or inf
+    return sum(results.counts.values()) >= most
 
 
 def format_gain(results: Results) -> list[str]:
@@ -408,7 +414,8 @@ def _format_next_steps(results: Results) -> list[str]:
         )
         lines.append(f"Go on        {command}")
     elif (
-        _ALL_SAMPLES in (_find_unused_budget(results) or ())
+        _find_unused_budget(results)
+        and _has_all_samples(results)
         and trainable != ELSEWHERE
         and not is_by_value(trainable)  # only code resumes these two
     ):

@@ -60,6 +60,23 @@ def test_edge_names_the_side_and_extends_the_domain(best, side, domain):
     assert finding.command == f"tuner run --like digits 'search.space.lr={domain}'"
 
 
+@pytest.mark.parametrize(("low", "is_edge"), [(9, True), (8, False)])
+def test_edge_needs_more_leaders_in_a_half_than_chance_puts_there(low, is_edge):
+    # Of ten leaders, where two hyperparameters share the chance of 5 %, nine tell
+    points = iter(np.linspace(0, 1, FEWEST))
+
+    def draw_point(rng):
+        return np.array([next(points), rng.random()])
+
+    def report(u_D, _rng):
+        if u_D[0] < low / FEWEST:
+            return losses(u_D[0])
+        return losses(2.0 if u_D[0] < 0.5 else 1.5)
+
+    made = record(report, FEWEST, point=draw_point)
+    assert ("edge" in kinds(made)) == is_edge
+
+
 @pytest.mark.parametrize(
     ("domain", "expected"),
     [("choice([1, 2, 3])", ["choice([1, 2, 3, 4])"]), ("choice([1, 2, 4])", [])],
