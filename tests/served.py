@@ -1,9 +1,13 @@
-"""`tuner serve` on a storage, asked in this process."""
+"""`tuner serve` on a storage, in this process."""
 
 import asyncio
+import socket
+import threading
+from contextlib import contextmanager
 from urllib.parse import quote
 
 import httpx
+import uvicorn
 
 from tuner.service.access import Access, list_host_names
 from tuner.service.app import create_application
@@ -40,6 +44,21 @@ class Served:
                 return await client.request(method, path, **options)
 
         return asyncio.run(asked())
+
+
+@contextmanager
+def listen(storage):
+    """The URL of a server of the storage, in a thread; its token is TOKEN."""
+    options = {"log_level": "error", "ws": "none", "timeout_graceful_shutdown": 1}
+    server = uvicorn.Server(uvicorn.Config(Served(storage).app, **options))
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def path(*parts):

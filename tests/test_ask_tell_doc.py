@@ -5,44 +5,29 @@ import json
 import os
 import runpy
 import shutil
-import socket
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
 from urllib.request import Request, urlopen
 
 import pytest
-import uvicorn
 from pages import Page
+from served import TOKEN, listen
 
 from tuner.experiment.events import TRIAL_STARTED
 from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import AskTell
-from tuner.service.access import Access, list_host_names
-from tuner.service.app import create_application
 
 PAGE = Page("docs/ask_tell.md")
-TOKEN = "secret"
 LIMIT_S = 120
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @contextmanager
-def served(storage):
-    """The URL of a server of the storage, in a thread of this process."""
-    app = create_application(
-        str(storage), Access(TOKEN, list_host_names("127.0.0.1"), 0)
-    )
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/api/ask-tell"
-    finally:
-        server.should_exit = True
-        thread.join()
+def serve(storage):
+    """The URL of the searches that a server of the storage drives."""
+    with listen(storage) as url:
+        yield f"{url}/api/ask-tell"
 
 
 @pytest.fixture
@@ -67,7 +52,7 @@ def post(url, path, body):
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_page_curl_lines_get_shown_answers(here):
-    with served(here / "results") as url:
+    with serve(here / "results") as url:
         environment = {**os.environ, "SERVER": url, "TOKEN": TOKEN}
         command = ["bash", "by_hand.sh"]
         done = subprocess.run(
@@ -95,7 +80,7 @@ def test_page_clients_survive_closed_search(here, monkeypatch):
         "scheduler": {"max_t": 9},
         "num_samples": 6,
     }
-    with served(here / "results") as url:
+    with serve(here / "results") as url:
         post(url, "", {"name": "far", "search": space, **rest})
         environment = {**os.environ, "SERVER": url, "TOKEN": TOKEN}
         command = [sys.executable, "client.py"]

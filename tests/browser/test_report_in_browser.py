@@ -30,27 +30,27 @@ def browser():
         yield browser
 
 
-def open_report(browser, results):
-    open_page(
-        browser, results.folder / "report.html", render_report_page(Report(results))
-    )
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """Opens a page and returns what runs a script in it."""
+
+    def open_page(page):
+        path = tmp_path / "page.html"
+        write_page(path, page)
+        browser.driver.get(path.as_uri())
+        ask = browser.driver.execute_script
+        browser.wait(lambda: all(ask(PLOTS)), browser.script_errors)
+        return ask
+
+    return open_page
 
 
-def open_page(browser, path, page):
-    write_page(path, page)
-    browser.driver.get(path.as_uri())
-    browser.wait(
-        lambda: all(browser.driver.execute_script(PLOTS)), browser.script_errors
-    )
-
-
-def test_every_figure_of_a_search_is_drawn(browser, tmp_path):
-    results = search(tmp_path / "x", 40)
-    open_report(browser, results)
-    ask = browser.driver.execute_script
+def test_every_figure_of_a_search_is_drawn(browser, open_page, tmp_path):
+    results = search(tmp_path / "x", 120)
+    ask = open_page(render_report_page(Report(results)))
     assert len(ask(NAMES)) >= 11
-    assert len(ask(TRIALS, "parallel")) == 39
-    assert len(ask(TRIALS, "curves")) == 40
+    assert len(ask(TRIALS, "parallel")) == 119
+    assert len(ask(TRIALS, "curves")) == 120
     assert ask(COUNT, "#contour-0 .contourlayer .contour") == 1
     assert ask(COUNT, "#importance .errorbar") == 3
     assert "lr" in ask(TEXT, "importance")
@@ -59,34 +59,25 @@ def test_every_figure_of_a_search_is_drawn(browser, tmp_path):
     assert browser.script_errors() == []
 
 
-def test_many_trials_and_odd_ones_are_drawn_too(browser, tmp_path):
-    for results in (
-        search(tmp_path / "many", 120),
-        odd(tmp_path / "hostile", "hostile"),
-    ):
-        open_report(browser, results)
-        assert browser.script_errors() == []
-    ask = browser.driver.execute_script
-    assert "<i>" in ask(TEXT, "slice-0")  # as the text that it is
-    assert ask(COUNT, "i, b:not(.tiles b)") == 0
-
-
-def test_searches_side_by_side_are_drawn(browser, tmp_path):
-    results = [search(tmp_path / name, 12, seed=n) for n, name in enumerate(["a", "b"])]
-    open_page(
-        browser, tmp_path / "page.html", render_comparison_page(Comparison(results))
-    )
-    assert browser.driver.execute_script(NAMES) == ["epochs", "times", "leaders"]
-    assert browser.driver.execute_script(COUNT, "#epochs .scatterlayer .trace") == 3
+def test_searches_side_by_side_are_drawn(browser, open_page, tmp_path):
+    results = [search(tmp_path / f"{n}", 12, seed=n) for n in range(2)]
+    ask = open_page(render_comparison_page(Comparison(results)))
+    assert ask(NAMES) == ["epochs", "times", "leaders"]
+    assert ask(COUNT, "#epochs .scatterlayer .trace") == 3
     browser.screenshot("comparison.png")
     assert browser.script_errors() == []
 
 
-def test_the_page_may_not_ask_the_network(browser, tmp_path):
-    open_report(browser, odd(tmp_path / "x", "one_trial"))
+def test_hostile_texts_stay_text_and_the_page_may_not_ask_the_network(
+    browser, open_page, tmp_path
+):
+    ask = open_page(render_report_page(Report(odd(tmp_path / "x", "hostile"))))
+    assert browser.script_errors() == []
+    assert "<i>" in ask(TEXT, "slice-0")  # as the text that it is
+    assert ask(COUNT, "i, b:not(.tiles b)") == 0
     browser.driver.execute_async_script(
         "fetch('http://127.0.0.1:9/').catch(() => {}).finally(arguments[0])"
     )
-    told = browser.script_errors()
-    assert told
-    assert all("Content Security Policy" in error for error in told)
+    errors = browser.script_errors()
+    assert errors
+    assert all("Content Security Policy" in error for error in errors)

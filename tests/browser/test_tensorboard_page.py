@@ -7,7 +7,7 @@ import pytest
 from chromium import chromium
 from tensorboard_process import RunningTensorBoard
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 # Every element that shows, in shadow trees too, from the first one that `selector` finds
 FIND_ALL = """
@@ -43,28 +43,25 @@ class Page:
         return self.browser.wait(condition, lambda: self.texts("tf-hparams-dashboard"))
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    with chromium() as browser:
-        board = RunningTensorBoard(tmp_path_factory.mktemp("storage"))
-        try:
-            board.sessions()
+@pytest.fixture
+def page(tmp_path):
+    board = RunningTensorBoard(tmp_path)
+    try:
+        board.sessions()
+        with chromium() as browser:
             page = Page(browser, f"http://127.0.0.1:{board.port}")
             page.wait(lambda: "00000" in page.texts("tf-hparams-table-view"))
             yield page
-        finally:
-            board.close()
+    finally:
+        board.close()
 
 
 def test_the_table_shows_every_trial_with_its_config_and_metrics(page):
     page.browser.screenshot("table.png")
     shown = page.texts("tf-hparams-table-view")
-    assert {"batch_size", "layers", "schedule", "status", "best/val_loss"} <= set(shown)
-    rows = {
-        trial_id: shown[shown.index(trial_id) + 1 :] for trial_id in ("00000", "00004")
-    }
-    assert {"32.000", "[1, 2]", "None", "completed"} <= set(rows["00000"][:5])
-
-
-def test_the_page_has_no_script_error(page):
+    assert {"batch_size", "layers", "schedule", "status", "best/val_loss"} <= {*shown}
+    for trial_id in ("00000", "00004"):
+        assert trial_id in shown
+    first = shown[shown.index("00000") + 1 :][:5]
+    assert {"32.000", "[1, 2]", "None", "completed"} <= {*first}
     assert page.browser.script_errors() == []
