@@ -6,11 +6,12 @@ import signal
 import subprocess
 import threading
 import time
-from pathlib import Path
 
 import driven
+import psutil
 import pytest
 import ray
+from sockets import list_addresses, listening
 from waiting import is_alive, is_rank, pids
 
 from tuner.spec.experiment import build_spec
@@ -112,29 +113,21 @@ def test_ranks_end_with_driver(tmp_path, number):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert all(map(is_rank, pids(tmp_path)))
-        ports = listening(pids(tmp_path))
+        ports = {address for _, address in listening(pids(tmp_path))}
         assert ports  # the ranks' meeting place
         os.killpg(process.pid, number)
         if number == signal.SIGINT:  # the trial's epoch may come to its end
             (tmp_path / "open").touch()
+
+        def is_any_left():
+            open_ports = list_addresses(psutil.net_connections("tcp"))
+            is_held = not ports.isdisjoint(open_ports)
+            return is_held or any(map(is_alive, pids(tmp_path)))
+
         deadline = time.monotonic() + 15
-        while any(map(is_alive, pids(tmp_path))) or ports & listening():
+        while is_any_left():
             assert time.monotonic() < deadline
             time.sleep(0.05)
     finally:
         process.kill()
         process.wait()
-
-
-def listening(of=None):
-    """The local addresses of listening TCP sockets: of these processes, or of all."""
-    ports = {}
-    for name in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
-            _, local, _, state, *rest = line.split()
-            if state == "0A":
-                ports[f"socket:[{rest[5]}]"] = local
-    if of is None:
-        return set(ports.values())
-    links = (os.readlink(fd) for pid in of for fd in Path(f"/proc/{pid}/fd").iterdir())
-    return {ports[link] for link in links if link in ports}

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from sockets import listening, outside
 from tensorboard_process import RunningTensorBoard
 
 from tuner.errors import UsageError
@@ -34,14 +35,9 @@ def test_board_has_a_row_for_each_trial(snapshot, board):
 
 def test_serve_listens_on_this_machine_only(board):
     board.sessions()
-    hexadecimal = f":{board.port:04X}"
-    listening = [
-        line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()
-    ]
-    hosts = {
-        address.split(":")[0] for address in listening if address.endswith(hexadecimal)
-    }
-    assert hosts == {"0100007F"}  # 127.0.0.1
+    pids = [board.process.pid]
+    assert board.port in [address.port for _, address in listening(pids)]
+    assert outside(pids) == []
 
 
 def test_serve_has_no_projector(tmp_path):
