@@ -11,6 +11,7 @@ from tuner.errors import SpecError
 from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.space.spaces import format_space
+from tuner.spec.text import apply_assignments
 from tuner.testing.spaces import spaces
 
 MINIMAL: dict[str, Any] = {
@@ -103,26 +104,33 @@ def test_build_spec_invalid_value_is_refused(snapshot, change):
         build_spec({**MINIMAL, **change})
 
 
-def test_brackets_default_to_one_except_for_bohb():
-    bohb = {"search": {**MINIMAL["search"], "strategy": "bohb"}}
-    assert build_spec(MINIMAL).brackets == 1
-    assert build_spec(MINIMAL | bohb).brackets == 2
-    assert build_spec({**MINIMAL, **bohb, "scheduler": {"brackets": 1}}).brackets == 1
-    assert build_spec({**MINIMAL, "scheduler": {"brackets": 3}}).brackets == 3
-    assert build_spec({**MINIMAL, **bohb, "scheduler": "none"}).brackets == 1
-    short = {"scheduler": {"max_t": 3, "grace_period": 3}}
-    assert build_spec({**MINIMAL, **bohb, **short}).brackets == 1
+@pytest.mark.parametrize(
+    ("assignments", "brackets"),
+    [
+        ([], 1),
+        (["search.strategy=bohb"], 2),
+        (["search.strategy=bohb", "scheduler.brackets=1"], 1),
+        (["scheduler.brackets=3"], 3),
+        (["search.strategy=bohb", "scheduler=none"], 1),
+        (["search.strategy=bohb", "scheduler={max_t: 3, grace_period: 3}"], 1),
+    ],
+)
+def test_brackets_default_to_one_except_for_bohb(assignments, brackets):
+    assert build_spec(apply_assignments(MINIMAL, assignments)).brackets == brackets
 
 
-def test_epochs_is_the_shorter_length():
-    def epochs(**changes: Any) -> int | None:
-        return build_spec({**MINIMAL, **changes}).epochs
-
-    assert epochs(scheduler={"max_t": 7}) == 7
-    assert epochs(scheduler="none") is None
-    assert epochs(scheduler="none", training={"epochs": 4}) == 4
-    assert epochs(scheduler={"max_t": 7}, training={"epochs": 4}) == 4
-    assert epochs(scheduler={"max_t": 7}, training={"epochs": 40}) == 7
+@pytest.mark.parametrize(
+    ("assignments", "epochs"),
+    [
+        (["scheduler.max_t=7"], 7),
+        (["scheduler=none"], None),
+        (["scheduler=none", "training.epochs=4"], 4),
+        (["scheduler.max_t=7", "training.epochs=4"], 4),
+        (["scheduler.max_t=7", "training.epochs=40"], 7),
+    ],
+)
+def test_epochs_is_the_shorter_length(assignments, epochs):
+    assert build_spec(apply_assignments(MINIMAL, assignments)).epochs == epochs
 
 
 def test_trainable_accepts_object_or_dotted_path():
@@ -137,10 +145,7 @@ def a_network(num_classes):
 
 
 def test_training_model_accepts_a_class(snapshot):
-    search = {"space": {"lr": "uniform(0, 1)"}}
-    spec = build_spec(
-        {"training": {"model": a_network}, "search": search, "num_samples": 1}
-    )
+    spec = build_spec({**MINIMAL, "training": {"model": a_network}})
     assert spec.training == {"model": f"{__name__}:a_network"}
     assert spec.needs_code
     assert not spec.replace(training={"model": "cnn"}).needs_code
@@ -148,7 +153,5 @@ def test_training_model_accepts_a_class(snapshot):
     a_network.__module__, module = "__main__", a_network.__module__
     for network in (a_network, lambda: 0):
         with snapshot.raises(SpecError):
-            build_spec(
-                {"training": {"model": network}, "search": search, "num_samples": 1}
-            )
+            build_spec({**MINIMAL, "training": {"model": network}})
     a_network.__module__ = module

@@ -60,40 +60,33 @@ def test_points_to_evaluate_outside_of_the_space_are_refused_before_a_search(sna
 
 
 LINE = {"space": {"lr": "loguniform(1e-3, 1)"}}
-GOALS = [{"metric": "val_accuracy"}, {"metric": "latency_ms"}]
+ONE = "objectives=[{metric: val_accuracy}]"
+TWO = "objectives=[{metric: val_accuracy}, {metric: latency_ms}]"
+OTHERS = "objective={metric: val_accuracy, others: [{metric: latency_ms}]}"
 
 
 @pytest.mark.parametrize(
-    ("strategy", "raw"),
+    ("strategy", "assignments"),
     [
-        ("random", {"num_samples": 11}),
-        ("random", {"num_samples": 11, "time_budget_s": 60}),
-        ("mixed", {"num_samples": 12}),
-        ("mixed", {"num_samples": "12"}),
-        ("mixed", {"time_budget_s": 60}),
-        ("mixed", {"num_samples": 12, "warm_start": "earlier"}),
-        ("mixed", {"num_samples": 12, "objectives": GOALS}),
-        (
-            "mixed",
-            {"num_samples": 12, "objectives": GOALS[:1], "warm_start": "earlier"},
-        ),
-        ("random", {"num_samples": 12, "objectives": GOALS, "warm_start": "earlier"}),
-        (
-            "random",
-            {
-                "num_samples": 12,
-                "objective": {**GOALS[0], "others": GOALS[1:]},
-                "warm_start": "earlier",
-            },
-        ),
+        ("random", ["num_samples=11"]),
+        ("random", ["num_samples=11", "time_budget_s=60"]),
+        ("mixed", ["num_samples=12"]),
+        ("mixed", ["num_samples='12'"]),
+        ("mixed", ["time_budget_s=60"]),
+        ("mixed", ["num_samples=12", "warm_start=earlier"]),
+        ("mixed", ["num_samples=12", TWO]),
+        ("mixed", ["num_samples=12", "warm_start=earlier", ONE]),
+        ("random", ["num_samples=12", "warm_start=earlier", TWO]),
+        ("random", ["num_samples=12", "warm_start=earlier", OTHERS]),
     ],
 )
-def test_spec_without_strategy_gets_one_that_works(strategy, raw):
-    spec = build_spec({"search": LINE, **raw})
+def test_spec_without_strategy_gets_one_that_works(strategy, assignments):
+    spec = build_spec(apply_assignments({"search": LINE}, assignments))
     assert spec.search.strategy == strategy
     assert build_spec(spec.dump_values()) == spec
-    named = build_spec({"search": {"strategy": "random", **LINE}, **raw})
-    assert named.search.strategy == "random"
+    named = {"search": {"strategy": "random", **LINE}}
+    spec = build_spec(apply_assignments(named, assignments))
+    assert spec.search.strategy == "random"
 
 
 def test_spec_without_strategy_or_number_of_trials_is_refused():
@@ -106,17 +99,12 @@ def test_spec_without_strategy_or_number_of_trials_is_refused():
 def test_strategy_that_no_spec_names_follows_the_command_line():
     written = ExperimentSpec(search=LINE, num_samples=24)
     raw = written.dump_values(exclude_unset=True)
-    assert (
-        validate(apply_assignments(raw, ["num_samples=4"])).search.strategy == "random"
-    )
-    assert (
-        validate(apply_assignments(raw, ["num_samples=40"])).search.strategy == "mixed"
-    )
-    assert (
-        validate(apply_assignments(raw, ["search.strategy=bohb"])).search.strategy
-        == "bohb"
-    )
-    assert (
-        validate(written.dump_values()).replace(num_samples=4).search.strategy
-        == "mixed"
-    )
+    for assignment, strategy in (
+        ("num_samples=4", "random"),
+        ("num_samples=40", "mixed"),
+        ("search.strategy=bohb", "bohb"),
+    ):
+        spec = validate(apply_assignments(raw, [assignment]))
+        assert spec.search.strategy == strategy
+    resolved = validate(written.dump_values())
+    assert resolved.replace(num_samples=4).search.strategy == "mixed"

@@ -130,16 +130,12 @@ def lost(old, new):
     ("old", "new"),
     [
         ("uniform(0, 1)", "uniform(-1, 1)"),
-        ("loguniform(1e-3, 1e-1)", "tune.loguniform(1e-3, 1)"),
-        ("randint(1, 9)", "randint(1, 10)"),
         ("quniform(0, 1, 0.25)", "quniform(0, 1.5, 0.25)"),
         ("randn(0, 1)", "randn(0, 1)"),
         ("choice(['a', 'b'])", "choice(['c', 'b', 'a'])"),
-        ("grid_search([1, 2])", "choice([1, 2, 3])"),
         ("choice([{'k': 'uniform(0, 1)'}])", "choice([2, {'k': 'uniform(0, 2)'}])"),
         ({"k": "uniform(0, 1)"}, {"k": "uniform(0, 2)"}),
         (0.5, "uniform(0, 1)"),
-        ("sgd", "choice(['sgd', 'adam'])"),
     ],
 )
 def test_not_contained_is_empty_only_for_the_wider_space(old, new):
@@ -153,14 +149,11 @@ def test_not_contained_is_empty_only_for_the_wider_space(old, new):
     ("old", "new"),
     [
         ("uniform(1, 2)", "loguniform(1, 2)"),
-        ("uniform(1, 9)", "randint(1, 10)"),
         ("quniform(0, 1, 0.5)", "quniform(0, 1, 0.25)"),
         ("randn(0, 1)", "randn(0, 2)"),
-        ("choice([1, 2])", "uniform(0, 3)"),
         ("choice([1])", "choice([True, 2])"),
         ("choice([{'k': 1}])", "choice([{'k': 1, 'm': 2}])"),
         (3, "uniform(0, 1)"),
-        (3, 4),
         ("uniform(0, 1)", {"k": "uniform(0, 1)"}),
     ],
 )
