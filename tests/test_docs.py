@@ -21,12 +21,11 @@ from tuner.errors import FAILURE_KINDS
 from tuner.experiment import files, reading
 from tuner.experiment.control import read_requests
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.history import History
 from tuner.experiment.remote import lease
 from tuner.experiment.verbs import VERBS
 from tuner.reporting import notifier
 from tuner.reporting.advice import finding
-from tuner.reporting.reference import find_section
+from tuner.reporting.reference import render_reference
 from tuner.search import warm_start
 from tuner.service import advice, watch
 from tuner.service.api import router
@@ -35,7 +34,7 @@ from tuner.service.watch import HERE, STORE
 from tuner.spec import plain_values
 from tuner.spec import text as spec_text
 from tuner.spec.code import NamedCode
-from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 from tuner.spec.space import parsing
 from tuner.spec.space.parsing import CALLS
@@ -45,7 +44,6 @@ from tuner.vision.model_catalog import MODELS
 from tuner.vision.models._foreign import LIBRARIES
 from tuner.vision.pipeline import PARTS_PER_STAGE
 from tuner.vision.recipe import STEP_FACTOR, RecipeSettings
-from tuner.vision.settings import ClassifierSettings
 from tuner.vision.sources._images import LARGEST_SIZE, SHARE
 from tuner.vision.sources.folder import SUFFIXES
 
@@ -123,20 +121,30 @@ def test_page_figures_equal_code(name):
     assert [figure for figure in FIGURES[name] if figure not in WORDS[name]] == []
 
 
-@pytest.mark.parametrize("name", ["moving", "troubleshooting"])
-def test_page_keys_and_options_exist(name):
+COMMANDS = [
+    command
+    for group in cli.commands.values()
+    for command in (group, *getattr(group, "commands", {}).values())
+]
+SECTIONS = "search|scheduler|stop|resources|objective|training|timeouts"
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return render_reference()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_page_keys_and_options_exist(name, reference):
     text = PAGES[name].text
     if name == "moving":  # the right columns of its tables
         text = "\n".join(re.findall(r"^\|[^|]*\| (.*) \|$", text, re.MULTILINE))
         assert set(re.findall(r"`(\w+)\(a, b", text)) <= set(CALLS)
-    sections = "search|scheduler|stop|resources|objective|training|timeouts"
-    keys = set(re.findall(rf"`((?:{sections})\.\w+)", text))
-    assert len(keys) > 4
-    for key in keys:
-        assert find_section(key)
-    params = [param for command in cli.commands.values() for param in command.params]
-    options = {option for param in params for option in param.opts}
-    assert set(re.findall(r"--[a-z][a-z-]+", text)) <= options
+    keys = {*re.findall(rf"`((?:{SECTIONS})\.\w+)", text)} - {"training.md"}
+    assert [key for key in keys if f"\n- `{key}` (" not in reference] == []
+    params = [param for command in COMMANDS for param in command.params]
+    options = {name for each in params for name in (*each.opts, *each.secondary_opts)}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) <= options
 
 
 @pytest.fixture
@@ -175,8 +183,6 @@ def test_control_page_commands_request_every_verb(running):
         request.control.model_dump(mode="json") for request in read_requests(running)
     ]
     assert {each["verb"] for each in controls} == set(VERBS)
-    assert json.dumps(controls[-2]["config"]) == '{"lr": 0.02, "batch_size": 32}'
-    assert controls[4]["time_budget_s"] == 7200
 
 
 def test_data_page_names_exist_in_code():
@@ -184,9 +190,6 @@ def test_data_page_names_exist_in_code():
     table = text.partition("| | |")[2].partition("\n\n")[0]
     for form in (*DATASETS, *(source.form for source in SOURCES.values())):
         assert f"`{form}`" in table
-    assert set(re.findall(r"`training\.(\w+)[`=]", text)) <= {
-        *ClassifierSettings.model_fields
-    }
     formats = re.search(r"tuner reads (.*?)\. Other", text, re.DOTALL)
     assert formats
     names = {name.upper() for name in re.findall(r"\b[A-Z]\w*[A-Z]\w*\b", formats[1])}
@@ -227,10 +230,8 @@ def test_experiments_page_commands_run(finished):
 
 
 def test_experiments_page_trial_equals_output(finished):
-    assert (
-        call("trials", "first", "--trial", "2").stdout
-        == PAGES["experiments"].blocks("text")[0]
-    )
+    shown = call("trials", "first", "--trial", "2").stdout
+    assert shown == PAGES["experiments"].blocks("text")[0]
 
 
 def test_experiments_page_lists_every_name_of_ls(finished):
@@ -257,35 +258,22 @@ def test_models_page_names_exist_in_code():
     elsewhere = {"my_module:MyNet", "torchvision:resnet50", "timm:NAME"}
     assert names - {"training.model"} == {*MODELS, *elsewhere}
     assert {name.partition(":")[0] for name in elsewhere} >= {*LIBRARIES}
-    settings = set(re.findall(r"training\.(\w+)", text)) - {"md"}
-    assert settings <= {*ClassifierSettings.model_fields}
 
 
-def test_notify_page_payload_equals_message():
+def test_notify_page_shows_a_message_and_a_spec(writer):
+    writer.trial(0, [0.5])
+    writer.end()
+    results = writer.results
+    sent = notifier.build_message(notifier.END, results.spec, results.history, 3.0)
     shown = json.loads(PAGES["notify"].blocks("json")[0])
-    spec = build_spec({"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 2})
-    history = History(spec.objective)
-    trial = {"trial_id": "00000"}
-    history.apply(
-        {"event": "trial_started", "time": 1.0, "config": {"lr": 0.5}, **trial}
-    )
-    metrics = {"val_loss": 0.5}
-    history.apply(
-        {"event": "result", "time": 2.0, "epoch": 1, "metrics": metrics, **trial}
-    )
-    sent = notifier.build_message(notifier.END, spec, history, 3.0)
-    assert list(sent) == list(shown)
-    assert list(sent["best"]) == list(shown["best"])
-
-
-def test_notify_page_spec_is_valid():
+    assert [*sent, *sent["best"]] == [*shown, *shown["best"]]
     spec = ExperimentSpec.from_text(PAGES["notify"].files["noted.yaml"])
     hook = "https://hooks.slack.com/services/${SLACK_HOOK}"
     assert json.loads(spec.to_json())["notify"] == [hook]
 
 
 def test_security_page_names_every_command_that_reads_a_folder():
-    of_no_folder = {
+    others = [
         "run",
         "validate",
         "spec",
@@ -295,11 +283,10 @@ def test_security_page_names_every_command_that_reads_a_folder():
         "logs",
         "stop",
         "weights",
-    }
-    section = (
-        WORDS["security"].partition("### None of its code")[2].partition("### ")[0]
-    )
-    assert set(cli.commands) - of_no_folder <= set(re.findall(r"`(\w+)`", section))
+    ]
+    section = WORDS["security"].partition("### None of its code")[2]
+    named = re.findall(r"`(\w+)`", section.partition("### ")[0])
+    assert {*cli.commands} - {*others} <= {*named}
 
 
 def test_serve_page_names_endpoints_options_and_verbs():
@@ -307,38 +294,24 @@ def test_serve_page_names_endpoints_options_and_verbs():
     rows = re.findall(
         r"^\| (?:`(/NAME[^`?]*)[^`]*`|\(nothing\)).* \| `tuner", text, re.MULTILINE
     )
+    shown = {row.replace("NAME", "{name}").replace("ID", "{trial_id}") for row in rows}
     routes = [*router.routes, *advice.router.routes]
     paths = {route.path.removeprefix(router.prefix) for route in routes}
-    shown = {row.replace("NAME", "{name}").replace("ID", "{trial_id}") for row in rows}
-    of_the_page = {
-        "/{name}/figures",
-        "/{name}/spec",
-        "/{name}/report",
-        "/{name}/findings",
-    }
-    assert (
-        shown
-        == {path for path in paths if "/trials/{trial_id}/" not in path} - of_the_page
-    )
+    of_the_page = ("figures", "spec", "report", "findings")
+    paths -= {f"/{{name}}/{name}" for name in of_the_page}
+    assert shown == {path for path in paths if "/trials/{trial_id}/" not in path}
     queries = {name.alias for route in routes for name in route.dependant.query_params}
-    queries -= {"metric", "mode"}
-    assert queries == {
-        name for name in queries if f"`{name}`" in text or f"?{name}=" in text
+    for name in queries - {"metric", "mode"}:
+        assert f"`{name}`" in text or f"?{name}=" in text
+    assert {option.opts[0] for option in serve.params} <= {
+        *re.findall(r"--[\w-]+", text)
     }
-    options = {option.opts[0] for option in serve.params}
-    assert options <= set(re.findall(r"--[\w-]+", text))
     assert '{"verb": "max-concurrent", "max_concurrent": 4}' in text
-    assert "max-concurrent" in VERBS
 
 
 def test_training_page_settings_exist_in_code():
     text = PAGES["training"].text
-    names = {
-        name
-        for name in re.findall(r"`(?:training|resources)\.(\w+)", text)
-        if name != "*"
-    }
-    assert names <= {*ClassifierSettings.model_fields, *Resources.model_fields}
+    names = {*re.findall(r"`(?:training|resources)\.(\w+)", text)}
     plain = {"crop_padding", "flip", "cutout"}
     assert names >= {*Resources.model_fields, *RecipeSettings.model_fields} - plain
     assert all(f"`{name}`" in text for name in OPTIONAL_METRICS)
