@@ -13,7 +13,10 @@ from pages import ROOT, Page
 from synthetic import Writer, make_folder
 
 from tuner import load_results
+from tuner.experiment.history import History
 from tuner.plugins import FIGURES
+from tuner.reporting.notifier import build_deliveries
+from tuner.reporting.trackers import Tracker
 
 PAGE = Page("docs/extending.md")
 
@@ -65,18 +68,32 @@ def test_scheduler_stops_trials_above_its_limit(shown_files):
     ]
 
 
+@pytest.mark.docs
 def test_contracts_pass(shown_files):
     output = said_by(run_tests, shown_files)
     assert re.search(r"^\d+ passed", output, re.MULTILINE), output
 
 
-def test_figure_and_command_of_the_package_read_results(shown_files):
+def test_package_logs_notifies_draws_and_adds_a_command(shown_files):
     writer = Writer(
         make_folder(shown_files / "results/first", metric="val_loss", mode="min")
     )
     writer.trial(0, [{"val_loss": 0.5}, {"val_loss": 0.25}], config={"lr": 0.1})
     writer.end()
-    caption, plot = FIGURES.load("lr")(load_results("first"))
+    results = load_results("first")
+    history = History(results.objective)
+    tracker = Tracker("lines", results.spec, history)
+    for event in writer.events:
+        history.apply(event)
+        tracker(event)
+    tracker.close()
+    [deliver] = build_deliveries(("append://messages.txt",)).values()
+    deliver({"text": "it has ended"})
+    logged = (shown_files / "first.txt").read_text().splitlines()
+    assert logged[1].endswith(" 1 {'val_loss': 0.5}")
+    assert logged[-1].endswith(" completed")
+    assert (shown_files / "messages.txt").read_text() == "it has ended\n"
+    caption, plot = FIGURES.load("lr")(results)
     assert caption
     assert [*plot.data[0].x, *plot.data[0].y] == [0.1, 0.25]
     assert call("worst", "first").stdout == "worst val_loss: 0.25\n"
