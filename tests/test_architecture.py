@@ -140,19 +140,6 @@ def test_plan_imports_neither_numpy_nor_cluster():
     assert not loaded & {"numpy", "tuner.cluster.connect"}
 
 
-def test_command_line_imports_nothing_heavy():
-    heavy = {"ray", "torch", "pandas", "numpy", "sklearn", "pydantic", "rich", "yaml"}
-    heavy |= {"fastapi", "starlette", "uvicorn"}
-    assert not ran("import tuner.cli.main").modules & heavy
-
-
-def test_results_are_read_without_ray_and_torch():
-    loaded = ran(
-        "import tuner.experiment.results.results, tuner.reporting.experiment_text"
-    ).modules
-    assert not loaded & {"ray", "torch"}
-
-
 # No test file of their name
 UNTESTED_BY_NAME = {
     "tuner/__main__.py": "one call; tests/cli/test_main.py runs it",

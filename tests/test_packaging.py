@@ -93,37 +93,24 @@ def test_a_wheel_has_every_file_of_the_source(wheel):
 @pytest.mark.parametrize("source", ["checkout", "wheel"])
 def test_files_of_user_do_not_shadow_package(source, installed, beside):
     package_dir = ROOT if source == "checkout" else installed
-    for experiment in ("digits", "digits_bohb"):
-        done = tuner(beside, package_dir, "validate", experiment)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == f"{package_dir / 'tuner/cli/main.py'}\n"
-        assert done.stdout.startswith(f"{experiment} would run")
+    done = tuner(beside, package_dir, "validate", "digits")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == f"{package_dir / 'tuner/cli/main.py'}\n"
+    assert done.stdout.startswith("digits would run")
     # The user's own comes first
     users_own = tuner(beside, package_dir, "validate", "digits_grid")
     assert users_own.returncode == 2
     assert "line 1: RuntimeError: of the user" in users_own.stderr
 
 
-@pytest.mark.parametrize("source", ["checkout", "wheel"])
-def test_copied_experiment_overrides_shipped_experiment(source, installed, tmp_path):
+@pytest.mark.parametrize("experiment", ["experiments/digits.py", "digits"])
+def test_copied_experiment_overrides_shipped_experiment(
+    experiment, installed, tmp_path
+):
     shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
-    package_dir = ROOT if source == "checkout" else installed
-    for experiment in ("experiments/digits.py", "digits"):
-        done = tuner(tmp_path, package_dir, "validate", experiment)
-        assert done.returncode == 0, done.stderr
-        assert f"{tmp_path / 'experiments/digits.py'}" in done.stdout
-
-
-def test_install_without_extras_brings_what_serve_imports(wheel):
-    with zipfile.ZipFile(wheel) as archive:
-        [name] = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
-        lines = archive.read(name).decode().splitlines()
-    required = [
-        line.removeprefix("Requires-Dist: ")
-        for line in lines
-        if "; extra ==" not in line
-    ]
-    assert {"fastapi>=0.115", "uvicorn>=0.34"} <= set(required)
+    done = tuner(tmp_path, installed, "validate", experiment)
+    assert done.returncode == 0, done.stderr
+    assert f"{tmp_path / 'experiments/digits.py'}" in done.stdout
 
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -172,3 +159,8 @@ def test_constraints_satisfy_extra_requirements(extra):
     for each in requirements:
         if each.name != "setuptools":
             assert each.specifier.contains(PINNED[canonicalize_name(each.name)]), each
+
+
+def test_install_without_extras_brings_what_serve_imports():
+    names = {Requirement(text).name for text in PROJECT["dependencies"]}
+    assert {"fastapi", "starlette", "uvicorn"} <= names

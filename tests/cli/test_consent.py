@@ -62,11 +62,6 @@ def validate(*arguments):
     )
 
 
-def test_validate_without_terminal_refuses_code_and_names_the_option(snapshot, theirs):
-    snapshot(refusal("validate", theirs))
-    assert "their_code" not in sys.modules
-
-
 def test_run_like_a_folder_asks_before_a_searched_data_set_is_imported(theirs):
     space = {"lr": "uniform(0, 1)", "dataset": "choice(['digits', 'their_code:load'])"}
     recorded(theirs.parent, {**SPEC, "search": {"space": space}})

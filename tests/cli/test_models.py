@@ -3,7 +3,7 @@
 import json
 
 import photos
-from commands import call, fetch_json, refusal, tuner
+from commands import call, fetch_json, refusal
 from confirmed import refitted
 from handed import CONFIG, trained
 from synthetic import read_document
@@ -89,9 +89,8 @@ def test_evaluate_runs_no_code_beside_an_export(here, monkeypatch):
     (out / "config.json").write_text(json.dumps(config | {"trainable": "evil:L"}))
     (out / "evil.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
     monkeypatch.chdir(out)
-    done = tuner("evaluate", ".")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "no code of an export is run" in done.stderr
+    monkeypatch.syspath_prepend(out)
+    assert "no code of an export is run" in refusal("evaluate", ".")
     assert not (out / "ran").exists()
 
 

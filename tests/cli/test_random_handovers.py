@@ -402,44 +402,6 @@ def warm_started(story, strategy, place, **changes):
     }
 
 
-@FEW
-@given(earlier=STORIES, story=STORIES, strategy=st.sampled_from(["random", "hyperopt"]))
-def test_warm_start_gives_the_trials_that_a_plain_reading_finds(
-    earlier, story, strategy, tmp_path_factory
-):
-    place = tmp_path_factory.mktemp("earlier")
-    written(earlier, place / "x")
-    if strategy == "hyperopt":
-        # It begins with trials of one objective alone
-        story = replace(story, others=())
-    spec = build_spec(
-        warm_started(story, strategy, place, warm_start="x", num_samples=4)
-    )
-    expected = []
-    limits_only = replace(story, from_epoch=None)  # earlier epochs guide a search, too
-    for number, trial in enumerate(earlier.trials):
-        if trial.status not in ("completed", "stopped", "failed"):
-            continue
-        values = tuple(
-            (epoch, report["val_accuracy"])
-            for epoch, report in enumerate(trial.reports, 1)
-            if limits_only.counts(epoch, report)
-        )
-        has_failed = trial.status == "failed" or (not values and bool(trial.reports))
-        if values or has_failed:
-            expected.append(
-                (f"{number:05}", config_of(earlier, number), values, has_failed)
-            )
-    if not expected and strategy == "hyperopt":
-        with pytest.raises(SpecError):
-            build_warm_start(spec)
-        return
-    given_trials = build_warm_start(spec).trials
-    assert [
-        (t.trial_id, t.config, t.values, t.failed) for t in given_trials
-    ] == expected
-
-
 # What an earlier experiment may have that the new one lacks, or lack that this has
 OTHERNESS = st.fixed_dictionaries(
     {
@@ -466,7 +428,7 @@ CONFIGS = {  # of a trial whose learning rate is this
     has_momentum=st.booleans(),
     complete=st.booleans(),
 )
-def test_warm_start_from_several_gives_the_trials_that_a_plain_reading_finds(
+def test_warm_start_gives_the_trials_that_a_plain_reading_finds(
     earlier, story, strategy, has_momentum, complete, tmp_path_factory
 ):
     place = tmp_path_factory.mktemp("earlier")
