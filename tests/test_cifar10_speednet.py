@@ -83,14 +83,17 @@ def test_it_learns(tmp_path):
     assert measured["images"] == 100
 
 
+@pytest.fixture(scope="module")
+def plain_reports(data_dir):
+    learner = made(data_dir)
+    return [learner.step() for _ in range(2)]
+
+
 @pytest.mark.parametrize("name", CONFIG)
-def test_each_searched_setting_changes_the_result(data_dir, name):
-    plain = made(data_dir)
-    changed = made(
-        data_dir,
-        config={**CONFIG, name: CONFIG[name] / 2 if name != "batch_size" else 30},
-    )
-    assert [plain.step() for _ in range(2)] != [changed.step() for _ in range(2)]
+def test_each_searched_setting_changes_the_result(data_dir, plain_reports, name):
+    value = 30 if name == "batch_size" else CONFIG[name] / 2
+    changed = made(data_dir, config={**CONFIG, name: value})
+    assert [changed.step() for _ in range(2)] != plain_reports
 
 
 def test_searched_names_are_settings():

@@ -109,10 +109,10 @@ def merging(levels):
     "text",
     [
         merging(12),
-        "[" * 100_000,
-        "- " * 100_000,
+        "[" * 3_000,
+        "- " * 3_000,
         "a: [" + "[], " * 300_000,
-        "a: [" + "[], " * 250_000,
+        "a: [" + "[], " * 25_000,
     ],
 )
 def test_read_mapping_refuses_huge_text_before_building(text, snapshot):
@@ -121,10 +121,10 @@ def test_read_mapping_refuses_huge_text_before_building(text, snapshot):
 
 
 def test_spec_error_shows_the_first_of_many_faults(snapshot):
-    many = {f"k{number}": "x" * 10_000 for number in range(5000)}
+    many = {f"k{number}": "x" * 10_000 for number in range(1000)}
     with snapshot.raises(SpecError) as refused:
         build_spec({**SPEC, **many})
-    assert len(refused.value.faults) == 5000
+    assert len(refused.value.faults) == 1000
     assert len(str(refused.value)) < 100_000
 
 

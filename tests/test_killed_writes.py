@@ -33,7 +33,7 @@ from tuner.spec.sections import Objective
 from tuner.trial import torch_compat
 from tuner.trial.checkpoints import CheckpointStore, load_state
 
-KILLS = [25, pytest.param(100, marks=pytest.mark.slow)]  # of each kind
+KILLS = [15, pytest.param(100, marks=pytest.mark.slow)]  # of each kind
 TRIALS = ("00000", "00001", "00002")
 SIZE = 100_000  # numbers in a checkpoint, of 4 bytes each
 LOSS = Objective(metric="loss", mode="min")
