@@ -71,24 +71,3 @@ def test_private_uses_exclude_self_and_class():
 def test_all_units_of_a_knot_are_in_cycles():
     graph = {"a": {"b"}, "b": {"a", "c"}, "c": {"b"}, "d": {"a"}, "e": set()}
     assert house.units_in_cycles(graph) == 3
-
-
-def test_imports_run_up_by_the_table():
-    down = {"cli": {"trial"}, "trial": {"spec"}, "spec": {"errors"}, "errors": set()}
-    assert house.imports_up(down) == 0
-    assert house.imports_up({**down, "errors": {"spec"}, "spec": {"trial", "cli"}}) == 3
-    assert house.imports_up({**down, "flat": {"errors"}}) == "-"
-
-
-def test_a_checkout_is_counted(tmp_path):
-    for name, text in {
-        "tuner/one.py": SOURCE,
-        "tuner/two.py": "from tuner import one\nimport tuner.one\n",
-        "tests/test_x.py": "from tuner.one import _x\n\ndef test_x(): assert _x._y\n",
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert house.units(tmp_path) == {"one": set(), "two": {"one"}}
-    rows = house.figures(tmp_path)
-    assert (rows["tuner: statements"], rows["modules"], rows["tests"]) == (11, 2, 1)
-    assert rows["others' private attributes in tests"] == 2

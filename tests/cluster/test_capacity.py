@@ -36,21 +36,10 @@ def test_capacity_fills_single_nodes_first(resources, fits):
     assert compute_capacity(Resources(**resources), TWO) == fits
 
 
-def test_plan_on_lists_nodes_with_cpus():
-    fields = {
-        "name": "x",
-        "search": {"space": {"x": "uniform(0, 1)"}},
-        "num_samples": 9,
-    }
-    there = [*TWO, Node("d", "d", 0.0)]
-    plan = describe_fit(build_spec({**fields, "resources": {"cpus": 3}}), there)
-    assert [(node["address"], node["trials"]) for node in plan["nodes"]] == [
-        ("10.0.0.1", 1),
-        ("10.0.0.2", 1),
-    ]
-    assert (plan["at_once"], plan["across_nodes"]) == (2, 0)
-    few = build_spec({**fields, "max_concurrent": 3})
-    assert describe_fit(few, there)["at_once"] == 3
+def test_plan_counts_trials_at_once_up_to_their_limit():
+    search = {"space": {"x": "uniform(0, 1)"}}
+    spec = build_spec({"search": search, "num_samples": 9, "max_concurrent": 3})
+    assert describe_fit(spec, TWO)["at_once"] == 3
 
 
 @pytest.mark.parametrize(

@@ -154,18 +154,6 @@ class Played(cluster.Cluster):
         )
 
 
-@pytest.mark.parametrize(
-    ("offers", "resources", "slots"),
-    [
-        ([(0.3,)], {"cpus": 0.1}, 3),
-        ([(8, 2)], {"cpus": 1, "gpus": 0.4}, 4),
-        ([(3,), (3,)], {"cpus": 2}, 2),
-    ],
-)
-def test_slots(offers, resources, slots):
-    assert Played(*offers).count_slots(Resources(**resources)) == slots
-
-
 def test_slots_waits_for_the_local_node_and_refuses_what_never_fits(snapshot):
     class Starting(Played):
         def nodes(self):

@@ -30,6 +30,7 @@ def test_categories_stand_at_their_indices():
         | st.floats(-1e300, 1e300)
         | st.text(max_size=2),
         min_size=1,
+        max_size=6,
     ),
     domain=st.sampled_from(
         [None, "loguniform(0.1, 1)", "lograndint(1, 9)", "choice([1, 'a'])"]

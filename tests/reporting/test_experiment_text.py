@@ -187,13 +187,6 @@ def test_summary_of_search_elsewhere_prints_a_call(storage):
         assert search.suggest() is not None
 
 
-def test_summary_without_usable_trial_counts_failures(snapshot, storage):
-    writer = Writer(make_folder(storage / "digits"))
-    writer.trial(1, [], error=("exception", "\x1b[31mboom\n\nat line 3"))
-    writer.end("failed")
-    snapshot(format_summary(writer.results))
-
-
 def test_best_text_of_confirmed_trial_has_mean_and_model(snapshot, tmp_path):
     search = searched(tmp_path / "digits", {0.1: 0.90, 0.2: 0.95, 0.3: 0.93})
     retrained(search, [[0.97, 0.98, 0.99]])

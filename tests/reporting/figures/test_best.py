@@ -34,12 +34,6 @@ def test_history_by_time_leaves_out_what_lies_between_two_runs(tmp_path):
     assert dots["x"][1] - dots["x"][0] < 60
 
 
-def test_history_of_few_trials_has_a_tick_for_each(tmp_path):
-    for trials, tick in ((4, 1), (40, None)):
-        *_, layout = history(search(tmp_path / f"{trials}", trials))
-        assert layout["xaxis"].get("dtick") == tick
-
-
 def test_history_of_many_trials_draws_every_new_best(tmp_path, monkeypatch):
     results = search(tmp_path / "x", 40)
     _, *whole, _ = history(results)
@@ -51,17 +45,6 @@ def test_history_of_many_trials_draws_every_new_best(tmp_path, monkeypatch):
         points = set(zip(before["x"], before["y"], strict=True))
         assert points >= set(zip(after["x"], after["y"], strict=True))
     assert set(thinned[1]["y"]) == set(whole[1]["y"])
-
-
-@pytest.mark.parametrize(
-    ("values", "kind"), [([0.001, 0.1], "log"), ([0.1, 0.5], "linear")]
-)
-def test_history_of_values_over_decades_is_logarithmic(writer, values, kind):
-    for number, value in enumerate(values):
-        writer.trial(number, [value])
-    writer.end()
-    *_, layout = history(writer.results)
-    assert layout["yaxis"]["type"] == kind
 
 
 @pytest.mark.parametrize("others", OTHERS.values(), ids=OTHERS)

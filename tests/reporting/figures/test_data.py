@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stories import odd, search
+from stories import search
 from synthetic import change_document, read_document
 
 from tuner.experiment.results.results import Results
@@ -16,13 +16,6 @@ def test_rungs_leave_out_trials_that_a_user_stopped(writer):
     writer.end()
     data = FigureData(writer.results)
     assert (data.stopped, data.rungs[0].stopped) == ([], 0)
-
-
-def test_ranked_trials_are_fenced(tmp_path):
-    data = FigureData(odd(tmp_path / "x", "diverged"))
-    assert data.outside == 3
-    assert max(trial.value for trial in data.ranked) == data.fence
-    assert data.fence < 10
 
 
 def test_data_of_some_trials_has_these_alone(tmp_path):

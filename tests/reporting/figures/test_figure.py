@@ -1,8 +1,7 @@
-import json
 import logging
 
 import pytest
-from stories import ODD, TAGS, odd, search
+from stories import search
 
 from tuner.reporting.figures import draw_section
 from tuner.reporting.figures.data import FigureData
@@ -15,39 +14,6 @@ from tuner.reporting.figures.figure import (
     round_values,
     scale_time,
 )
-
-SECTIONS = ("best", "hyperparameters", "stopping")
-
-
-def test_few_trials_have_a_reason_in_place_of_figures(tmp_path):
-    few, parallel = draw_section(
-        "hyperparameters", FigureData(search(tmp_path / "x", 10))
-    )
-    assert few.plot is None  # one of them failed
-    assert few.caption.endswith("it takes 10 trials with a value, and there are 9.")
-    assert parallel.plot is not None
-    assert (
-        len(draw_section("hyperparameters", FigureData(search(tmp_path / "y", 11)))) > 2
-    )
-    (nothing,) = draw_section(
-        "hyperparameters", FigureData(odd(tmp_path / "z", "no_trial"))
-    )
-    assert nothing.plot is None
-
-
-@pytest.mark.parametrize("kind", ODD)
-def test_figures_of_odd_experiments_are_plain_values(tmp_path, kind, caplog):
-    data = FigureData(odd(tmp_path / "x", kind))
-    figures = [figure for section in SECTIONS for figure in draw_section(section, data)]
-    assert not caplog.messages
-    plots = [figure.plot for figure in figures if figure.plot]
-    for plot in plots:
-        # Which names and values as they are, and no one sees
-        plot["layout"].pop("meta", None)
-    text = json.dumps(plots, allow_nan=False)
-    assert TAGS not in text
-    assert "<i>" not in text
-    assert all(figure.caption for figure in figures)
 
 
 def test_by_chooses_one_order_of_the_best_so_far(tmp_path):

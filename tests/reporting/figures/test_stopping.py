@@ -102,11 +102,6 @@ def test_slots_leave_out_the_time_between_two_runs_and_count_gpus(tmp_path):
     assert caption.startswith("GPUs at a time: 4 at most")
 
 
-def test_slots_of_no_trial_say_so(writer):
-    writer.end()
-    assert stopping.draw_slots(FigureData(writer.results))[1] is None
-
-
 def test_trial_stands_beside_the_best_and_the_median(snapshot, tmp_path):
     results = search(tmp_path / "x", 12)
     data = FigureData(results)
