@@ -35,28 +35,23 @@ def spec(folder, **fields):
     }
 
 
-def tuner(cluster, working, *arguments, at=(), address=None, stderr=subprocess.PIPE):
-    """A process of `tuner` in the folder `working`, on the machine that `at` enters."""
+def tuner(cluster, working, *arguments, **options):
+    """A process of `tuner` in the folder `working`, which has the spec far.json."""
     (working / "far.json").write_text(json.dumps(spec(working)))
+    return start(cluster, working, *arguments, **options)
+
+
+def start(cluster, working, *arguments, at=(), address=None, stderr=subprocess.PIPE):
+    """A process of `tuner` in the folder `working`, on the machine that `at` enters."""
     # The nodes get it from `working`
     path = [entry for entry in sys.path if Path(entry) != HERE]
+    trust = ["--trust"] if arguments[0] == "resume" else []
+    command = [*at, sys.executable, "-m", "tuner", *map(str, arguments), *trust]
+    environment = {**cluster.foreign, **cluster.environment}
     return subprocess.Popen(
-        [
-            *at,
-            sys.executable,
-            "-m",
-            "tuner",
-            *map(str, arguments),
-            *(["--trust"] if arguments[0] == "resume" else []),
-            "--address",
-            address or cluster.head,
-        ],
+        [*command, "--address", address or cluster.head],
         cwd=working,
-        env={
-            **cluster.foreign,
-            **cluster.environment,
-            "PYTHONPATH": os.pathsep.join(path),
-        },
+        env={**environment, "PYTHONPATH": os.pathsep.join(path)},
         stdout=subprocess.PIPE,
         stderr=stderr,
         text=True,

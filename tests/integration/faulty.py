@@ -51,16 +51,14 @@ def memory():
 ACTS = {
     function.__name__: function
     for function in (
-        *(
-            raises,
-            exits_in_peace,
-            dies,
-            segfaults,
-            hangs,
-            memory,
-            is_stopped,
-            calls_off,
-        ),
+        raises,
+        exits_in_peace,
+        dies,
+        segfaults,
+        hangs,
+        memory,
+        is_stopped,
+        calls_off,
     )
 }
 
@@ -146,18 +144,6 @@ def train(config):
         else:
             tune.report({"val_loss": 1 / epoch})
     return None
-
-
-def reads(config):
-    """It fails as long as its file is missing."""
-    Path(config["file"]).read_text()
-    tune.report({"val_loss": config["x"]})
-
-
-def yields(config):
-    """A generator: what it yields is reported."""
-    for epoch in (1, 2, 3):
-        yield {"val_loss": 1 / epoch}
 
 
 def _restored():

@@ -28,6 +28,14 @@ NOTICE_S = 15
 # Between SIGTERM and the end of a node
 _NOTICE = "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"
 _NETS = range(16, 250)
+RAY_START = [
+    sys.executable,
+    "-m",
+    "ray.scripts.scripts",
+    "start",
+    f"--object-store-memory={STORE}",
+    "--disable-usage-stats",
+]
 
 
 def may_make_namespaces():
@@ -39,12 +47,12 @@ def may_make_namespaces():
     )
     if made.returncode:
         return False
-    subprocess.run(["ip", "netns", "del", probe], check=True)
+    ip(f"netns del {probe}")
     return True
 
 
-def ip(*arguments):
-    subprocess.run(["ip", *map(str, arguments)], check=True, capture_output=True)
+def ip(arguments):
+    subprocess.run(["ip", *arguments.split()], check=True, capture_output=True)
 
 
 class Node:
@@ -65,29 +73,24 @@ class Node:
         self.inside = cluster.enter(number)
         self.mark = secrets.token_hex(4)
         self.log = cluster.folder / f"node{number}-{self.mark}.log"
-        shown = ("--include-dashboard=true", "--dashboard-host", self.address)
-        shown += ("--dashboard-port", str(cluster.dashboard))
-        shown = shown if dashboard else ("--include-dashboard=false",)
-        where = ("--head", "--port", cluster.port, *shown) if head else ()
+        agent_port = 52365 if cluster.namespaces else free_port()
         command = [
-            *(
-                sys.executable,
-                "-m",
-                "ray.scripts.scripts",
-                "start",
-                "--block",
-                *map(str, where),
-            ),
-            *(() if head else ("--address", cluster.head)),
-            *("--node-ip-address", self.address, "--num-cpus", str(cpus)),
-            *("--object-store-memory", str(STORE), "--disable-usage-stats"),
-            *(
-                "--dashboard-agent-listen-port",
-                str(52365 if cluster.namespaces else free_port()),
-            ),
+            *RAY_START,
+            "--block",
+            f"--node-ip-address={self.address}",
+            f"--num-cpus={cpus}",
+            f"--dashboard-agent-listen-port={agent_port}",
             # Or one removes another's files
-            *("--temp-dir", str(cluster.folder / self.mark)),
+            f"--temp-dir={cluster.folder / self.mark}",
         ]
+        if head:
+            command += ["--head", f"--port={cluster.port}"]
+            command += [f"--include-dashboard={str(dashboard).lower()}"]
+        else:
+            command += ["--address", cluster.head]
+        if dashboard:
+            command += [f"--dashboard-host={self.address}"]
+            command += [f"--dashboard-port={cluster.dashboard}"]
         if private:  # what is mounted there is this node's alone
             mount = f'mount -t tmpfs none {private} && exec "$@"'
             command = ["unshare", "--mount", "sh", "-c", mount, "sh", *command]
@@ -150,17 +153,9 @@ class Cluster:
         if namespaces:
             # An address of its own: a bridge without one takes the lowest of its members', and
             # what a node joins would change it under those that have it in their ARP tables
-            ip(
-                "link",
-                "add",
-                f"{self.tag}b",
-                "address",
-                "02:00:00:00:00:01",
-                "type",
-                "bridge",
-            )
-            ip("addr", "add", f"10.213.{self.net}.1/24", "dev", f"{self.tag}b")
-            ip("link", "set", f"{self.tag}b", "up")
+            ip(f"link add {self.tag}b address 02:00:00:00:00:01 type bridge")
+            ip(f"addr add 10.213.{self.net}.1/24 dev {self.tag}b")
+            ip(f"link set {self.tag}b up")
 
     @property
     def head(self):
@@ -200,78 +195,37 @@ class Cluster:
             return []
         name = f"{self.tag}n{number}"
         if number not in self.made:
-            ip("netns", "add", name)
+            ip(f"netns add {name}")
             self.made.append(number)
-            ip(
-                "link",
-                "add",
-                f"{self.tag}v{number}",
-                "type",
-                "veth",
-                "peer",
-                "eth0",
-                "netns",
-                name,
-            )
-            ip("link", "set", f"{self.tag}v{number}", "master", f"{self.tag}b")
-            ip("link", "set", f"{self.tag}v{number}", "up")
-            ip(
-                "-n",
-                name,
-                "addr",
-                "add",
-                f"{self.address_of(number)}/24",
-                "dev",
-                "eth0",
-            )
-            ip("-n", name, "link", "set", "eth0", "up")
-            ip("-n", name, "link", "set", "lo", "up")
+            cable = f"{self.tag}v{number}"
+            ip(f"link add {cable} type veth peer eth0 netns {name}")
+            ip(f"link set {cable} master {self.tag}b")
+            ip(f"link set {cable} up")
+            ip(f"-n {name} addr add {self.address_of(number)}/24 dev eth0")
+            ip(f"-n {name} link set eth0 up")
+            ip(f"-n {name} link set lo up")
         return ["ip", "netns", "exec", name]
 
     @contextmanager
     def cut(self, number):
         """Within it, nothing reaches node `number`, nor does it reach anything."""
-        ip("link", "set", f"{self.tag}v{number}", "down")
+        ip(f"link set {self.tag}v{number} down")
         try:
             yield
         finally:
-            ip("link", "set", f"{self.tag}v{number}", "up")
+            ip(f"link set {self.tag}v{number} up")
 
     def outside(self, number=9):
         """The command that runs another one on a machine of its own, a node without CPUs.
 
         It sees no other processes, and the node ends with it.
         """
-        join = [
-            *(
-                sys.executable,
-                "-m",
-                "ray.scripts.scripts",
-                "start",
-                "--address",
-                self.head,
-            ),
-            *(
-                "--node-ip-address",
-                self.address_of(number),
-                "--num-cpus",
-                "0",
-                "--num-gpus",
-                "0",
-            ),
-            *("--object-store-memory", str(STORE), "--disable-usage-stats"),
-        ]
+        place = f"--node-ip-address={self.address_of(number)}"
+        nothing = ("--num-cpus=0", "--num-gpus=0")
+        join = [*RAY_START, "--address", self.head, place, *nothing]
         script = f'{shlex.join(join)} >/dev/null && exec "$@"'
-        isolated = (
-            "unshare",
-            "--pid",
-            "--fork",
-            "--mount-proc",
-            "sh",
-            "-c",
-            script,
-            "sh",
-        )
+        unshare = ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c"]
+        isolated = [*unshare, script, "sh"]
         return [*self.enter(number), *isolated]
 
     def start(self, number, **options):
@@ -309,10 +263,10 @@ class Cluster:
             node.kill()
         for number in self.made:
             # It would outlive its namespace for a while
-            ip("link", "del", f"{self.tag}v{number}")
-            ip("netns", "del", f"{self.tag}n{number}")
+            ip(f"link del {self.tag}v{number}")
+            ip(f"netns del {self.tag}n{number}")
         if self.namespaces:
-            ip("link", "del", f"{self.tag}b")
+            ip(f"link del {self.tag}b")
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from urllib.request import Request, urlopen
 
+import commands
 import noisy
 import pytest
 from pages import Page
@@ -66,20 +67,9 @@ class Server:
         self.start()
 
     def start(self):
-        command = [
-            sys.executable,
-            "-m",
-            "tuner",
-            "serve",
-            "--storage",
-            str(self.storage),
-        ]
-        self.process = subprocess.Popen(
-            [*command, "--port", str(self.port)],
-            env={**os.environ, TOKEN_VARIABLE: TOKEN},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        command = ("serve", "--storage", self.storage, "--port", self.port)
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.process = commands.start(*command, **silent)
         self.wait_until(self.answers)
 
     def answers(self):
@@ -102,7 +92,8 @@ class Server:
         self.process.wait()
 
 
-def test_clients_go_on_after_their_server_is_killed(tmp_path):
+def test_clients_go_on_after_their_server_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
     page = Page("docs/ask_tell.md")
     folder = tmp_path / "storage/far"
     page.write_files(tmp_path)

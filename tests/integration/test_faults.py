@@ -1,23 +1,17 @@
 """One trial's fault is that trial's fault: it fails with its kind, and the others go on."""
 
-import json
 import os
 import re
-import shutil
 import time
 from functools import partial
 
 import faulty
 import psutil
 import pytest
-from driven import call
 from faulty import OUTPUT
 
 from tuner.cluster import connect as cluster
-from tuner.experiment.reading import read
-from tuner.experiment.results.results import Results
 from tuner.search import tune_run
-from tuner.search.run import resume_experiment
 from tuner.spec.sections import MEASURED
 from tuner.trial import guard
 from tuner.trial.memory import measure_held_bytes
@@ -48,12 +42,6 @@ def spec(trainable, does, **fields):
         "search": {"strategy": "grid", "space": space},
         "scheduler": {"max_t": 3, "grace_period": 3},
     }
-
-
-def run(folder, fields, *options):
-    """`tuner run` of a spec, in this process."""
-    (folder / "spec.json").write_text(json.dumps(fields))
-    return call("run", folder / "spec.json", "--storage", folder, *options)
 
 
 @pytest.fixture(scope="module")
@@ -180,17 +168,12 @@ def test_a_functions_checkpoints_are_kept_as_a_learners(functions):
     assert len(list(checkpoint.path.parent.iterdir())) == 1
 
 
-def test_threads_are_those_reserved(learners, functions):
-    for results in (learners, functions):
-        assert (
-            trial_that(results, "tells_its_process").results[0].metrics["threads"] == 1
-        )
-
-
-def test_trials_have_the_niceness_of_the_command(learners, functions):
+def test_process_of_a_trial_has_the_reserved_threads_and_the_commands_niceness(
+    learners, functions
+):
     for results in (learners, functions):
         metrics = trial_that(results, "tells_its_process").results[0].metrics
-        assert metrics["nice"] == os.nice(0)
+        assert (metrics["threads"], metrics["nice"]) == (1, os.nice(0))
 
 
 @pytest.mark.slow
@@ -339,86 +322,3 @@ def test_worker_that_hangs_after_trial_does_not_fail_next_trial(searched, impati
     results = searched(**fields, timeouts=impatient)
     ends = [(t.status, t.last_epoch) for t in results.trials.values()]
     assert ends == [("completed", 3)] * 2
-
-
-def story_of_a_trial(results, trial_id):
-    """Each epoch that the trial's Learner has begun, in order, repeats included."""
-    lines = results.log_path(results.trial(trial_id)).read_text().splitlines()
-    return [int(line.rpartition(" ")[2]) for line in lines if line.startswith(OUTPUT)]
-
-
-@pytest.mark.slow
-def test_resume_of_moved_folder_skips_lost_checkpoints(
-    searched, ray_here, tmp_path, monkeypatch, caplog
-):
-    """It is as a kill after the second epochs would have left it; the first are the best."""
-    fields = spec("Learner", [GOOD], number="grid_search([0, 1, 2])")
-    saved = {"checkpoints": {"every_s": 0}}  # after each epoch
-    before = searched(
-        **fields, **saved, objective={"metric": "val_loss", "mode": "max"}
-    )
-    events = [json.dumps(e) for e in read(before.folder) if e.get("epoch", 0) <= 2]
-    lines = [line for line in events if "_ended" not in line]
-    (before.folder / "journal.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    moved = tmp_path / "elsewhere/other-name"
-    moved.parent.mkdir()
-    shutil.move(before.folder, moved)
-    shutil.rmtree(moved / "trials/00001")
-    (moved / "trials/00002/checkpoints/1/state.pt").write_bytes(b"damaged")
-    foreign = [moved / "notes.txt", moved / "trials/README", moved / "trials/9/x.pt"]
-    left = [
-        moved / "trials/00000/checkpoints" / name / "state.pt" for name in ("77", "78")
-    ]
-    for path in [*foreign, *left]:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("theirs")
-    now = time.time
-    monkeypatch.setattr(time, "time", lambda: now() - 24 * 3600)
-    results = resume_experiment(moved)
-    assert not before.folder.exists()
-    assert results.counts["completed"] == len(results.trials) == 3
-    epochs = [
-        [report.epoch for report in trial.results] for trial in results.trials.values()
-    ]
-    assert epochs == [[1, 2, 3]] * 3
-    begun = [story_of_a_trial(results, trial_id) for trial_id in results.trials]
-    assert begun == [[1, 2, 3, 2, 3], [1, 2, 3], [1, 2, 3, 1, 2, 3]]
-    messages = " ".join(caplog.messages)
-    for trial_id, epoch, fault in (
-        *(
-            ("00000", 2, "is missing"),
-            ("00001", 1, "is missing"),
-            ("00001", 2, "is missing"),
-        ),
-        *(("00002", 1, "is not what was written"), ("00002", 2, "is missing")),
-    ):
-        assert f"checkpoint of trial {trial_id}, epoch {epoch} {fault}" in messages
-    assert [path.read_text() for path in foreign] == ["theirs"] * 3
-    assert not any(path.parent.exists() for path in left)
-    times = [event["time"] for event in read(moved)]
-    assert times == sorted(times)
-    assert 0 < results.history.duration_s < 24 * 3600
-
-
-@pytest.mark.slow
-def test_resume_after_same_failures_retries_failed_trials(ray_here, tmp_path):
-    missing = tmp_path / "labels.csv"
-    fields = {
-        "trainable": "faulty:reads",
-        "search": {"space": {"x": "uniform(0, 1)", "file": str(missing)}},
-        "scheduler": {"max_t": 1},
-        "num_samples": 12,
-    }
-    done = run(tmp_path, fields)
-    assert done.return_value == 1
-    assert "FileNotFoundError: [Errno 2] No such file or directory: " in done.stdout
-    *_, end = read(tmp_path / "spec")
-    assert (end["status"], end["reason"]) == ("failed", "same_failure")
-    # Those that began before the third failure end, too, and others begin meanwhile
-    assert end["never_started"] >= 12 - 3 - 2 * os.cpu_count()
-    missing.write_text("")
-    resumed = call("resume", tmp_path / "spec")
-    assert resumed.return_value == 0
-    results = Results(tmp_path / "spec")
-    assert results.status == "completed"
-    assert results.counts["completed"] == len(results.trials) == 12

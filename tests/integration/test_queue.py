@@ -74,16 +74,9 @@ class Searches:
         (folder / "slow_learner.py").write_text(LEARNER)
 
     def start(self, *arguments):
-        command = [
-            *self.within,
-            sys.executable,
-            "-m",
-            "tuner",
-            "queue",
-            *map(str, arguments),
-        ]
+        command = [*self.within, sys.executable, "-m", "tuner", "queue"]
         process = subprocess.Popen(
-            command,
+            [*command, *map(str, arguments)],
             cwd=self.folder,
             env=self.environment,
             stderr=subprocess.PIPE,

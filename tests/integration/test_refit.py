@@ -1,4 +1,4 @@
-"""A refit and a soup of the real classifier on the digits, by the commands."""
+"""Refits of the real classifier on the digits, by the commands."""
 
 import json
 
@@ -68,6 +68,7 @@ def test_refit_is_exported_and_a_resume_after_a_kill_gives_the_same_model(here):
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
+@pytest.mark.slow
 def test_final_refit_trains_on_all_images_is_never_measured_and_resumes_as_such(here):
     text = call("run", "small.json", "--final", "--name", "all", "num_samples=1").stdout
     assert "  expect at least  tuner evaluate all --trial 00000\n" in text
@@ -78,6 +79,7 @@ def test_final_refit_trains_on_all_images_is_never_measured_and_resumes_as_such(
     assert (refit.history.resumed, refit.spec.training["train_on"]) == (1, "all")
 
 
+@pytest.mark.slow
 def test_a_folder_begins_with_the_packaged_weights_and_is_refitted(here, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(here / "data"))
     monkeypatch.setenv("TORCH_HOME", str(here / "torch"))  # no other weights
@@ -88,15 +90,3 @@ def test_a_folder_begins_with_the_packaged_weights_and_is_refitted(here, monkeyp
     assert config.refit.name == "pets"
     assert config.model.name == shown("show", "pets")["best"]["config"]["model"]
     assert config.input.mean == pytest.approx([127 / 255] * 3)
-
-
-def test_soup_exports_the_best_of_three_models(here):
-    done = shown("soup", "small", "--top", 2, "--to", "combined")
-    values = {
-        model["model"]: model["metrics"]["val_accuracy"] for model in done["models"]
-    }
-    assert list(values) == ["single", "soup", "ensemble"]
-    assert values[done["chosen"]] == max(values.values()) > 0.5
-    measured = shown("evaluate", "combined")
-    assert measured["images"] == 360
-    assert measured["test_accuracy"] > 0.5

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from driven import call
+from gated import assert_sound
 
 from tuner.experiment.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
 from tuner.experiment.files import compute_sha256
@@ -54,94 +55,64 @@ def events(results):
     return list(read(results.folder))
 
 
-def of(events, trial_id):
-    return [event for event in events if event.get("trial_id") == trial_id]
+def list_names(folder):
+    return {path.name for path in folder.iterdir()}
 
 
 def test_folder_has_files_of_the_contract(results):
-    assert sorted(path.name for path in results.folder.iterdir()) == [
-        "experiment.json",
-        "journal.jsonl",
-        "trials",
-    ]
-    assert sorted(path.name for path in (results.folder / "trials").iterdir()) == list(
-        results.trials
-    )
+    assert list_names(results.folder) == {"experiment.json", "journal.jsonl", "trials"}
+    assert list_names(results.folder / "trials") == {*results.trials}
     for trial in results.trials:
-        names = {
-            path.name.split(".")[0]
-            for path in (results.folder / "trials" / trial).iterdir()
-        }
+        names = {n.split(".")[0] for n in list_names(results.folder / "trials" / trial)}
         measured = {"test"} if trial == results.get_best_trial().trial_id else set()
         assert names == {"events", "checkpoints", "log"} | measured
 
 
 def test_experiment_json_records_spec_and_versions(results):
     document = json.loads((results.folder / "experiment.json").read_text())
-    assert set(document) == {
-        "format",
-        "spec",
-        "seed",
-        "versions",
-        "git_revision",
-        "validation",
-    }
+    keys = "format spec seed versions git_revision validation"
+    assert {*document} == {*keys.split()}
     assert (document["format"], document["seed"]) == (1, 3)
     assert build_spec(document["spec"]).model_dump(mode="json") == document["spec"]
-    assert document["validation"] == {
-        "images": 360,
-        "baseline": pytest.approx(37 / 360),
-    }
+    baseline = pytest.approx(37 / 360)
+    assert document["validation"] == {"images": 360, "baseline": baseline}
     assert document["versions"]["python"] == platform.python_version()
     assert document["versions"]["torch"] == version("torch")
 
 
-def test_the_experiment_frames_the_journal(events):
-    assert events[0]["event"] == "experiment_started"
-    assert events[0]["resumed"] is False
-    assert set(events[0]["owner"]) == {"host", "pid", "started"}
-    assert (events[-1]["event"], events[-1]["status"]) == (
-        "experiment_ended",
-        "completed",
-    )
+def test_journal_is_sound_and_framed_by_the_experiment(results, events):
+    assert_sound(results.folder, trials=6)
+    first, *between, last = events
+    assert (first["event"], first["resumed"]) == ("experiment_started", False)
+    assert set(first["owner"]) == {"host", "pid", "started"}
+    assert (last["event"], last["status"]) == ("experiment_ended", "completed")
     assert [e["time"] for e in events] == sorted(e["time"] for e in events)
-    for event in events[1:-1]:
-        assert set(event) - {"event", "time"} >= {"trial_id"}
+    assert all({*event} >= {"event", "time", "trial_id"} for event in between)
 
 
 def test_each_trial_starts_reports_and_ends_in_order(results, events):
     for trial_id in results.trials:
-        of_trial = of(events, trial_id)
-        kinds = [event["event"] for event in of_trial]
-        epochs = [event["epoch"] for event in of_trial if event["event"] == RESULT]
-        without = [kind for kind in kinds if kind != CHECKPOINT]
-        assert without == [TRIAL_STARTED, *[RESULT] * len(epochs), TRIAL_ENDED]
-        assert epochs == list(range(1, len(epochs) + 1))
+        started, *between, ended = [e for e in events if e.get("trial_id") == trial_id]
+        names = {"lr", "momentum", "weight_decay", "batch_size"}
+        assert (started["event"], {*started["config"]}) == (TRIAL_STARTED, names)
         reported = 0
-        for event in of_trial[1:-1]:
+        assert {event["event"] for event in between} == {RESULT, CHECKPOINT}
+        for event in between:
             # A checkpoint may come later than its report, not sooner
             reported = event["epoch"] if event["event"] == RESULT else reported
             assert event["epoch"] <= reported
-        assert kinds[-2] == CHECKPOINT
-        assert of_trial[-2]["epoch"] == epochs[-1]
-        assert set(of_trial[0]["config"]) == {
-            "lr",
-            "momentum",
-            "weight_decay",
-            "batch_size",
-        }
-        assert of_trial[-1]["status"] == (
-            "completed" if len(epochs) == 4 else "stopped"
-        )
+        assert (between[-1]["event"], between[-1]["epoch"]) == (CHECKPOINT, reported)
+        status = "completed" if reported == 4 else "stopped"
+        assert (ended["event"], ended["status"]) == (TRIAL_ENDED, status)
 
 
 def test_newest_and_best_checkpoints_are_kept_intact(results):
     for trial in results.trials.values():
-        best = results.best_epoch(trial)
+        kept = {results.best_epoch(trial), trial.last_epoch}
         records = {record.epoch: record for record in trial.checkpoints}
         folder = results.folder / "trials" / trial.trial_id / "checkpoints"
-        assert {int(path.name) for path in folder.iterdir()} == {best, trial.last_epoch}
-        for epoch in {best, trial.last_epoch}:
+        assert list_names(folder) == {*map(str, kept)}
+        for epoch in kept:
             path = results.folder / records[epoch].path
             assert path == folder / str(epoch) / "state.pt"
             assert compute_sha256(path) == records[epoch].sha256
@@ -197,16 +168,3 @@ def test_stop_between_checkpoints_keeps_best_checkpoint(searched):
     assert load_state(checkpoint.path, checkpoint.sha256)[
         "epochs"
     ].unique().tolist() == [4]
-
-
-def test_trials_reuse_earlier_processes(searched):
-    results = searched(
-        trainable="processes:tell",
-        search={"strategy": "bohb", "space": {"x": "uniform(0, 1)"}},
-        num_samples=12,
-    )
-    assert results.counts["completed"] + results.counts["stopped"] == 12
-    assert (
-        len({trial.results[-1].metrics["pid"] for trial in results.trials.values()})
-        == 1
-    )

@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import ray
+from commands import tuner
 from sockets import outside
 
 from tuner import ray_compat
@@ -73,27 +75,14 @@ def test_local_ray_listens_on_loopback_only(of_two_workers):
 def doctor(storage, **environment):
     """What `tuner doctor --address` says of our Ray, and its exit code."""
     address = ray.get_runtime_context().gcs_address
-    command = [
-        "-m",
-        "tuner",
-        "doctor",
-        "--storage",
-        str(storage),
-        "--address",
-        address,
-        "--json",
-    ]
-    done = subprocess.run(
-        [sys.executable, *command],
-        env={**os.environ, "RAY_NUM_REDIS_GET_RETRIES": "2", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ("doctor", "--storage", storage, "--address", address, "--json")
+    with access.set_environment({"RAY_NUM_REDIS_GET_RETRIES": "2", **environment}):
+        done = tuner(*command)
     findings = json.loads(done.stdout)["findings"]
     return done.returncode, {(f["topic"], f["name"]): f for f in findings}
 
 
+@pytest.mark.slow
 def test_doctor_finds_no_fault_in_local_ray(ray_here, tmp_path):
     code, by_name = doctor(tmp_path)
     assert code == 0
@@ -104,6 +93,7 @@ def test_doctor_finds_no_fault_in_local_ray(ray_here, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_doctor_without_token_reports_refused_access(ray_here, tmp_path):
     code, by_name = doctor(tmp_path, **{access.TOKEN: "0" * 64})
     assert code == 1

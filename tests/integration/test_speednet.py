@@ -1,9 +1,11 @@
 """The experiment that ships with a Learner in one file, from the command line to its test split."""
 
+import pytest
 from cifar10_archives import write_archive
 from driven import call, shown
 
 
+@pytest.mark.slow
 def test_speednet_is_searched_and_evaluated(ray_here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()

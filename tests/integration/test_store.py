@@ -2,11 +2,10 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
+import commands
 import pytest
 from stores import needs_s3
 
@@ -35,19 +34,9 @@ def elsewhere(tmp_path, monkeypatch):
     return move
 
 
-def command(*arguments):
-    return [sys.executable, "-m", "tuner", *arguments]
-
-
-def tuner(*arguments, code=0):
-    done = subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        cwd=HERE,
-    )
-    assert done.returncode == code, done.stderr
+def tuner(*arguments):
+    done = commands.tuner(*arguments, timeout=PATIENCE_S, cwd=HERE)
+    assert done.returncode == 0, done.stderr
     return done
 
 
@@ -85,9 +74,7 @@ def begun(s3, elsewhere, tmp_path, spec):
     def begin(trainable, *more):
         search = ["run", spec(trainable), "--storage", s3, "--name", "far"]
         with (tmp_path / "said").open("w") as stderr_file:
-            driver = subprocess.Popen(
-                command(*search, *more), cwd=HERE, stderr=stderr_file
-            )
+            driver = commands.start(*search, *more, cwd=HERE, stderr=stderr_file)
         drivers.append(driver)
         deadline = time.monotonic() + PATIENCE_S
         while len(reports_in(f"{s3}/far")) < 4:

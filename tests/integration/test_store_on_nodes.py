@@ -1,16 +1,14 @@
 """A search over nodes that share nothing but an S3: what one has saved, another goes on from."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import real_nodes
 import stores
+from far_search import start
 
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.remote.segments import fetch
@@ -62,30 +60,8 @@ def begin(cluster, working, trainable, name, **training):
         "storage": URL,
     }
     (working / "far.json").write_text(json.dumps(fields))
-    # The nodes get it from `working`
-    path = [entry for entry in sys.path if Path(entry) != HERE]
-    command = [
-        sys.executable,
-        "-m",
-        "tuner",
-        "run",
-        "far.json",
-        "--name",
-        name,
-        "--json",
-    ]
-    return subprocess.Popen(
-        [*cluster.enter(1), *command, "--address", cluster.head],
-        cwd=working,
-        env={
-            **cluster.foreign,
-            **cluster.environment,
-            "PYTHONPATH": os.pathsep.join(path),
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = ("run", "far.json", "--name", name, "--json")
+    return start(cluster, working, *command, at=cluster.enter(1))
 
 
 def reports(name):

@@ -85,25 +85,3 @@ def test_resume_continues_a_confirmation(here):
     again = shown("resume", "learner-confirm")
     assert again["leaders"] == whole["leaders"]
     assert shown("best", "learner")["shown"] == "confirmed"
-
-
-@pytest.mark.slow
-def test_warm_start_resumes_without_earlier_search(here):
-    options = ("--search", "hyperopt", "search.startup=3")
-    done = call("run", "learner.json", "--from", "learner", "--name", "warm", *options)
-    assert "warm start: 6 of the 6 finished trials of learner are given" in done.stderr
-    whole = Results(here / "results/warm")
-    assert {trial.origin for trial in list(whole.trials.values())[:3]} == {"warm"}
-    journal = whole.folder / "journal.jsonl"
-    lines = journal.read_text().splitlines(keepends=True)
-    cut = next(i for i, line in enumerate(lines) if '"00002"' in line)
-    journal.write_text("".join(lines[:cut]))
-    shutil.move(here / "results/learner", here / "gone")
-    try:
-        call("resume", "warm")
-    finally:
-        shutil.move(here / "gone", here / "results/learner")
-    again = Results(here / "results/warm")
-    assert [t.config for t in again.trials.values()] == [
-        t.config for t in whole.trials.values()
-    ]
