@@ -23,9 +23,9 @@ def list_addresses(connections):
 
 def outside(pids):
     """Those of `listening` that can be reached from other machines."""
-    return [(pid, address) for pid, address in listening(pids) if is_open(address)]
+    return [(pid, address) for pid, address in listening(pids) if is_reachable(address)]
 
 
-def is_open(address):
+def is_reachable(address):
     ip = ipaddress.ip_address(address.ip)
     return not (getattr(ip, "ipv4_mapped", None) or ip).is_loopback

@@ -21,7 +21,7 @@ def pick(name, kind):
     return [each for each in documents(name) if each["kind"] == kind]
 
 
-def pods(name):
+def list_pods(name):
     """The groups of Pods of the RayCluster in a manifest, and its spec."""
     [resource] = [each for each in documents(name) if each["apiVersion"] == "ray.io/v1"]
     spec = resource["spec"].get("rayClusterSpec", resource["spec"])
@@ -48,6 +48,7 @@ def test_cluster_file_is_valid_for_ray_up(name):
         for command in (*commands, *prepared["worker_start_ray_commands"])
         if "ray start " in command
     ]
+    assert len(starts) == 2
     for before, _, options in starts:
         assert "RAY_AUTH_MODE=token" in before
         assert_taken_by_ray(options.split())
@@ -56,7 +57,7 @@ def test_cluster_file_is_valid_for_ray_up(name):
 
 @pytest.mark.parametrize("name", ["raycluster.yaml", "rayjob.yaml"])
 def test_manifest_asks_for_a_token_and_lets_each_pod_use_the_bucket(name):
-    groups, spec = pods(name)
+    groups, spec = list_pods(name)
     assert spec["authOptions"] == {"mode": "token"}
     assert spec["rayVersion"] == version("ray")
     for pod in groups:
@@ -113,10 +114,10 @@ def test_local_queues_of_kueue_lead_to_cluster_queues_of_one_cohort():
         assert {*document.get("spec", {})} <= {*KUEUE[document["kind"]].split()}
     queues = pick("kueue.yaml", "ClusterQueue")
     specs = {each["metadata"]["name"]: each["spec"] for each in queues}
-    locals_ = pick("kueue.yaml", "LocalQueue")
-    assert len(locals_) == len(specs) > 1
+    local_queues = pick("kueue.yaml", "LocalQueue")
+    assert len(local_queues) == len(specs) > 1
     [flavor] = pick("kueue.yaml", "ResourceFlavor")
-    for queue in locals_:
+    for queue in local_queues:
         spec = specs[queue["spec"]["clusterQueue"]]
         label = {"kubernetes.io/metadata.name": queue["metadata"]["namespace"]}
         assert spec["namespaceSelector"] == {"matchLabels": label}
@@ -126,7 +127,7 @@ def test_local_queues_of_kueue_lead_to_cluster_queues_of_one_cohort():
         names = [resource["name"] for resource in offered["resources"]]
         assert names == group["coveredResources"]
     assert len({spec["cohortName"] for spec in specs.values()}) == 1
-    [name] = {queue["metadata"]["name"] for queue in locals_}
+    [name] = {queue["metadata"]["name"] for queue in local_queues}
     text = (CLUSTER / "kueue.yaml").read_text()
     assert f"-f cluster/rayjob.yaml kueue.x-k8s.io/queue-name={name} -o yaml" in text
 
@@ -136,7 +137,7 @@ def test_rayjob_fills_the_quota_of_a_user_of_kueue():
     assert job["spec"]["shutdownAfterJobFinishes"] is True
     assert "clusterSelector" not in job["spec"]
     total = dict(SUBMITTER)
-    for pod in pods("rayjob.yaml")[0]:
+    for pod in list_pods("rayjob.yaml")[0]:
         [container] = pod["template"]["spec"]["containers"]
         for name, quantity in container["resources"]["requests"].items():
             total[name] += pod.get("replicas", 1) * count(quantity)

@@ -154,7 +154,7 @@ class Page:
     def text(self):
         return self.ask("return document.body.textContent")
 
-    def value(self, selector):
+    def read_field(self, selector):
         """What a field holds."""
         return self.ask("return document.querySelector(arguments[0]).value", selector)
 
@@ -529,7 +529,7 @@ def test_trial_shows_the_photos_that_it_gets_wrong_and_varies(page, photos, stee
         )
     )
     page.click("#drawer .head a")
-    page.wait(lambda: "points_to_evaluate" in page.value("#spec"))
+    page.wait(lambda: "points_to_evaluate" in page.read_field("#spec"))
     page.go(steered.folder.name, "trials", "00000")
     page.click('#drawer [data-verb="try"]')
     tried = "return document.querySelector('dialog textarea').value"
@@ -707,14 +707,14 @@ def test_brushed_axes_filter_the_table(digits):
     lr, width, middle, high = heights
     page.point(".parallel .chart", (lr - 0.02, middle), (lr + 0.02, high))
     page.wait(lambda: page.trials("parallel") != lines)
-    where = page.value("#where")
+    where = page.read_field("#where")
     assert re.fullmatch(r"0\.03\d* <= lr", where)
     typed = "lr > 0.1 or momentum > 0.5"
     page.type("#where", typed)
     page.wait(lambda: page.trials("parallel") not in (lines, []))
     page.point(".parallel .chart", (width - 0.02, middle), (width + 0.02, high))
     part = f"({typed}) and width in [32]"
-    page.wait(lambda: page.value("#where") == part)
+    page.wait(lambda: page.read_field("#where") == part)
     page.wait(lambda: {*page.texts(".trials tbody td:last-child")} == {"32"})
     assert len(page.texts(".trials tbody tr")) < len(lines)
 
@@ -734,20 +734,20 @@ def test_axes_are_limited_by_keyboard(digits):
     press(Keys.ARROW_DOWN, Keys.TAB)
     assert page.ask(said) == ["from", "all of lr", "solid"]
     press(Keys.PAGE_UP * 5)
-    lower = page.value("#where")
+    lower = page.read_field("#where")
     assert re.fullmatch(r"0\.0\d+ <= lr", lower)
     page.wait(lambda: page.trials("parallel") != lines)
     press(Keys.TAB)
     press(Keys.ARROW_LEFT)
-    assert page.value("#where").startswith(f"{lower} <= 0.")
-    assert page.ask(said) == ["to", page.value("#where"), "solid"]
+    assert page.read_field("#where").startswith(f"{lower} <= 0.")
+    assert page.ask(said) == ["to", page.read_field("#where"), "solid"]
     page.browser.screenshot("serve-span.png")
     press(Keys.END)
-    assert page.value("#where") == lower  # all of what there was before the filter
+    assert page.read_field("#where") == lower  # all of what there was before the filter
     page.ask("document.querySelector('.parallel .span select').focus()")
     press(Keys.END, Keys.TAB)
     press(Keys.ARROW_RIGHT)
-    page.wait(lambda: page.value("#where") == f"{lower} and width in [32]")
+    page.wait(lambda: page.read_field("#where") == f"{lower} and width in [32]")
 
 
 def test_figures_without_their_library_say_so(page):

@@ -192,15 +192,9 @@ def test_refit_trains_what_a_plain_reading_finds(
     assert (spec.refits.trial_id, spec.refits.epoch) == (f"{chosen:05}", epoch)
     assert isclose(spec.refits.value, story.sign * value)
     assert (spec.epochs, spec.training.get("folds")) == (7 if folds else epoch, None)
-    assert (
-        spec.objective.limits,
-        spec.objective.from_epoch,
-        spec.objective.others,
-    ) == (
-        (),
-        None,
-        (),
-    )
+    objective = spec.objective
+    assert objective.limits == objective.others == ()
+    assert objective.from_epoch is None
 
 
 class AllData(Declaration):
@@ -575,10 +569,7 @@ def test_soup_is_of_the_trials_that_a_plain_reading_finds(
     assert [int(trial) for trial in done.left_out] == [
         n for n in leaders if n not in together
     ]
-    assert (single.trials, mixed.trials[:1]) == (
-        ensemble.trials[:1],
-        ensemble.trials[:1],
-    )
+    assert single.trials == mixed.trials[:1] == ensemble.trials[:1]
     assert set(mixed.trials) <= set(ensemble.trials)
     assert single.metrics.get("ms") == (
         story.trials[best].reports[story.checkpoint(best) - 1]["ms"]

@@ -21,10 +21,6 @@ def test_report_has_the_numbers_of_the_search(snapshot, tmp_path):
     snapshot.compare_value([trial["trial_id"] for trial in document["top"]])
 
 
-def test_report_groups_failures_by_kind(snapshot, tmp_path):
-    snapshot.compare_value(Report(search(tmp_path / "x", 6)).failures)
-
-
 def test_report_provenance_is_complete(tmp_path):
     results = search(tmp_path / "x", 3)
     provenance = Report(results).provenance

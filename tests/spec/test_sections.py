@@ -62,22 +62,6 @@ def test_objective_allows_reports_that_keep_every_limit():
     assert not named.is_within_limits({"val.ms": 20, "val/size": 3})
 
 
-@pytest.mark.parametrize(("mode", "best", "sign"), [("min", 1.0, 1), ("max", 3.0, -1)])
-def test_objective_orders_values_by_mode(mode, best, sign):
-    objective = Objective.model_validate({"mode": mode})
-    values = [2.0, 1.0, 3.0]
-    assert (
-        objective.choose_best(values)
-        == best
-        == sorted(values, key=objective.compute_loss)[0]
-    )
-    assert objective.sign == sign
-    assert [objective.is_better(value, 2.0) for value in values].count(True) == 1
-    assert objective.is_better(best, 2.0)
-    assert objective.is_better(2.0, None)
-    assert not objective.is_better(2.0, 2.0)
-
-
 def test_schema_of_describes_every_key():
     models = [
         *SEARCHERS.load_shipped_settings().values(),

@@ -48,27 +48,27 @@ def test_default_first_is_the_declared_default_before_other_points():
 
 
 @pytest.mark.parametrize(
-    ("search", "points"),
+    ("assignments", "points"),
     [
-        ({"strategy": "random"}, ({"lr": 0.1},)),
-        ({"strategy": "bohb"}, ({"lr": 0.1},)),
-        ({"strategy": "random", "forbid": ["lr == 0.1"]}, ()),
-        ({"strategy": "random", "space": {"lr": "loguniform(0.5, 1)"}}, ()),
-        ({"strategy": "random", "space": {**LR, "width": "choice([8, 16])"}}, ()),
-        ({"strategy": "random", "points_to_evaluate": [{"lr": 0.5}]}, ({"lr": 0.5},)),
-        ({"strategy": "random", "default_first": False}, ()),
+        ([], ({"lr": 0.1},)),
+        (["search.strategy=bohb"], ({"lr": 0.1},)),
+        (["search.forbid=[lr == 0.1]"], ()),
+        (["search.space.lr=loguniform(0.5, 1)"], ()),
+        (["search.space.width=choice([8, 16])"], ()),
+        (["search.points_to_evaluate=[{lr: 0.5}]"], ({"lr": 0.5},)),
+        (["search.default_first=false"], ()),
     ],
 )
-def test_default_config_comes_first_where_it_is_one_of_the_space(search, points):
-    raw = {**DIGITS, "search": {"space": LR, **search}}
+def test_default_config_comes_first_where_it_is_one_of_the_space(assignments, points):
+    search = {"strategy": "random", "space": LR}
+    raw = apply_assignments({**DIGITS, "search": search}, assignments)
     spec = validate(raw, machine=MACHINE)
     assert spec.search.points_to_evaluate == points
     assert validate(spec, machine=MACHINE) == spec
     recorded = validate(raw, machine=MACHINE, recorded=True)
     assert recorded.search == build_spec(raw).search
-    assert (
-        validate({**raw, "num_samples": 1}, machine=MACHINE).search == recorded.search
-    )
+    one = validate({**raw, "num_samples": 1}, machine=MACHINE)
+    assert one.search == recorded.search
 
 
 @pytest.mark.parametrize(
