@@ -1,6 +1,8 @@
 """A user's working directory, with an experiment in its storage."""
 
+import sys
 from contextlib import nullcontext
+from typing import NamedTuple
 
 import pytest
 import synthetic
@@ -9,7 +11,7 @@ from commands import A_FUNCTION
 from ray_client import FakeClient, details
 from synthetic import Writer, make_folder
 
-from tuner.cli.main import cli
+from tuner.cli.main import cli, main
 from tuner.cluster import jobs
 from tuner.experiment.results.results import Results
 
@@ -20,6 +22,30 @@ def here(tmp_path, monkeypatch, import_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
     return tmp_path
+
+
+class Printed(NamedTuple):
+    """What the command line has come to."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run_main(monkeypatch, capsys):
+    """A function that runs the command line as its process does."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tuner", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        return Printed(code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture

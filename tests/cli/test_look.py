@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from commands import call, fetch_json, refusal, tuner
+from commands import call, fetch_json, refusal
 
 from tuner.experiment.results.measured_tests import record_test
 from tuner.experiment.results.results import Results
@@ -36,10 +36,10 @@ def test_show_with_a_recorded_test_shows_it(digits):
     assert "test_accuracy" not in call("show", "digits").stdout
 
 
-def test_show_of_a_damaged_journal_is_exit_code_1(digits):
+def test_show_of_a_damaged_journal_is_exit_code_1(digits, run_main):
     (digits / "journal.jsonl").write_text("x\n{}\n")
-    done = tuner("show", "digits")
-    assert (done.returncode, done.stdout) == (1, "")
+    done = run_main("show", "digits")
+    assert (done.code, done.stdout) == (1, "")
     assert "journal.jsonl, line 1: not a line of JSON" in done.stderr
     assert "damaged" in call("ls").stdout
 

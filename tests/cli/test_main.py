@@ -130,13 +130,10 @@ def test_unknown_command_lists_all(install, snapshot):
 
 
 @pytest.mark.parametrize("arguments", [["runn"], ["best", "x", "--top", "0"]])
-def test_wrong_usage_is_exit_code_2(arguments, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["tuner", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        command_line.main()
-    printed = capsys.readouterr()
-    assert (ended.value.code, printed.out) == (2, "")
-    assert printed.err
+def test_wrong_usage_is_exit_code_2(arguments, run_main):
+    done = run_main(*arguments)
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr
 
 
 @pytest.mark.parametrize(
@@ -161,15 +158,12 @@ def test_closed_stdout_is_exit_code_141(digits):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signal_outside_of_a_search_sets_the_exit_code(number, monkeypatch, capsys):
+def test_signal_outside_of_a_search_sets_the_exit_code(number, monkeypatch, run_main):
     monkeypatch.setattr(
         listing, "list_experiments", lambda _: os.kill(os.getpid(), number)
     )
-    monkeypatch.setattr(sys, "argv", ["tuner", "ls"])
-    with pytest.raises(SystemExit) as ended:
-        command_line.main()
-    assert ended.value.code == 128 + number
-    assert capsys.readouterr().err.strip() == "aborted"
+    done = run_main("ls")
+    assert (done.code, done.stderr.strip()) == (128 + number, "aborted")
 
 
 def test_help_imports_nothing_heavy():

@@ -67,7 +67,7 @@ def test_predict_writes_csv(model, new, here):
     )
 
 
-def test_predict_writes_names_of_any_bytes_and_no_formulas(model, new, here):
+def test_predict_writes_names_of_any_bytes_and_no_formulas(model, new, here, run_main):
     name = os.fsdecode(b"caf\xe9,\n.jpg")
     (here / new / "rose/0000.jpg").rename(here / name)
     (here / new / "rose/0001.jpg").rename(here / "=1+1.jpg")
@@ -80,8 +80,8 @@ def test_predict_writes_names_of_any_bytes_and_no_formulas(model, new, here):
         name,
         "'=1+1.jpg",
     ]
-    done = tuner("predict", model, name)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run_main("predict", model, name)
+    assert (done.code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1].startswith("caf ,")
 
 

@@ -4,7 +4,7 @@ import contextlib
 import json
 
 import pytest
-from commands import A_FUNCTION, CONNECT, GOOD, call, text_of, tuner
+from commands import A_FUNCTION, CONNECT, GOOD, call, text_of
 from confirmed import FOUND, searched
 from synthetic import Writer, make_folder
 
@@ -48,11 +48,11 @@ def test_run_with_a_name_taken_meanwhile_takes_the_next(
     assert tried == ["mine", "mine-2"]
 
 
-def test_run_of_a_bad_spec_shows_every_fault(here):
-    done = tuner(
+def test_run_of_a_bad_spec_shows_every_fault(here, run_main):
+    done = run_main(
         "run", "digits", "num_samples=0", "serch=1", "--search", "bo", "--cpus", "9999"
     )
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.code, done.stdout) == (2, "")
     assert "with the arguments of the command line has 4 faults:" in done.stderr
     assert "serch: unknown key 'serch' (did you mean 'search'?)" in done.stderr
     assert "search.strategy: unknown search 'bo'" in done.stderr
