@@ -43,15 +43,14 @@ def test_load_reads_the_extracted_folder(tmp_path):
 def test_load_splits_by_the_seed_and_keeps_the_official_test(tmp_path):
     source = write_archive(tmp_path / ARCHIVE)
     arrays = load(tmp_path, split_seed=0, source=source)
-    train, validation, test = (
-        arrays.splits[k] for k in ("train", "validation", "test")
-    )
-    assert np.array_equal(test, np.arange(5 * IMAGES_A_FILE, 6 * IMAGES_A_FILE))
-    assert sorted([*train, *validation]) == [*range(5 * IMAGES_A_FILE)]
-    assert np.bincount(arrays.labels_N[validation]).tolist() == [2] * 10
+    rows = {name: sorted(rows) for name, rows in arrays.splits.items()}
+    official = [*range(5 * IMAGES_A_FILE, 6 * IMAGES_A_FILE)]
+    assert rows["test"] == official
+    assert sorted(rows["train"] + rows["validation"]) == [*range(5 * IMAGES_A_FILE)]
+    assert np.bincount(arrays.labels_N[rows["validation"]]).tolist() == [2] * 10
     other = load(tmp_path, split_seed=1, source=source).splits
-    assert not np.array_equal(other["validation"], validation)
-    assert np.array_equal(other["test"], test)
+    assert sorted(other["validation"]) != rows["validation"]
+    assert other["test"].tolist() == official
 
 
 def test_load_of_a_read_only_folder_decodes_into_the_cache(tmp_path, monkeypatch):
@@ -115,12 +114,11 @@ def test_load_by_several_processes_downloads_and_decodes_once(tmp_path):
     def work():
         check(tmp_path / "data", source)
 
-    workers = [context.Process(target=work) for _ in range(6)]
+    workers = [context.Process(target=work) for _ in range(3)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * 6
-    names = {path.name for path in (tmp_path / "data").iterdir()}
-    locks = {f".{DECODED}.lock", f".{ARCHIVE}.lock"}
-    assert names - locks == {ARCHIVE, DECODED}
+    assert [worker.exitcode for worker in workers] == [0] * 3
+    names = {path.name for path in (tmp_path / "data").glob("[!.]*")}
+    assert names == {ARCHIVE, DECODED}

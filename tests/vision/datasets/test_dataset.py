@@ -39,10 +39,10 @@ def test_split_train_validation_test_is_a_repeatable_partition(labels, data, see
     validation = data.draw(st.integers(0, len(labels) - test))
     sizes = {"validation": validation, "test": test}
     splits = split_train_validation_test(labels, **sizes, seed=seed)
-    assert sorted(np.concatenate(list(splits.values()))) == list(range(len(labels)))
+    assert sorted(np.concatenate([*splits.values()])) == [*range(len(labels))]
     assert {name: len(splits[name]) for name in sizes} == sizes
     again = split_train_validation_test(labels, **sizes, seed=seed)
-    assert all(np.array_equal(splits[name], again[name]) for name in splits)
+    assert all(map(np.array_equal, splits.values(), again.values()))
 
 
 @pytest.mark.parametrize(

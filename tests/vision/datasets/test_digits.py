@@ -28,9 +28,7 @@ def test_load_gives_pixels_and_labels_of_scikit_learn(arrays):
     assert arrays.images_NHWC.dtype == np.uint8
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_digits_baseline_is_the_share_of_the_largest_class(seed):
-    arrays = digits.load(Path("unused"), split_seed=seed)
+def test_digits_baseline_is_the_share_of_the_largest_class(arrays):
     labels_N = arrays.labels_N[arrays.splits["validation"]]
     assert np.bincount(labels_N).max() / len(labels_N) == DATASETS["digits"].baseline
 

@@ -46,11 +46,10 @@ def test_decode_runs_once_until_files_change(photos_dir, tmp_path):
     first = decoded(photos_dir, tmp_path)
     assert first == expected
     assert array(first, "images").shape == (18, 16, 16, 3)
-    assert array(first, "labels").tolist() == [0] * 6 + [1] * 6 + [2] * 6
     assert info_of(first)["bits"] is None
-    stamp = (first / "images.npy").stat().st_mtime_ns
+    file = (first / "images.npy").stat()
     assert decoded(photos_dir, tmp_path) == first
-    assert (first / "images.npy").stat().st_mtime_ns == stamp
+    assert (first / "images.npy").stat() == file
     assert decoded(photos_dir, tmp_path, size=8) != first
     Image.fromarray(photos.pixels(1, seed=99)).save(photos_dir / "rose/0003.jpg")
     assert decoded(photos_dir, tmp_path) != first
@@ -82,18 +81,13 @@ def deep(photos_dir, most):
     return photos_dir
 
 
-@pytest.mark.parametrize("bits", [12, 16])
-def test_decode_of_deep_images_scales_all_by_the_bits_of_the_set(
-    bits, photos_dir, tmp_path
-):
-    most = (1 << bits) - 1
-    path = decoded(deep(photos_dir, most), tmp_path, size=40)
+def test_decode_of_deep_images_scales_all_by_the_bits_of_the_set(photos_dir, tmp_path):
+    path = decoded(deep(photos_dir, 4095), tmp_path, size=40)
     images = array(path, "images")
     assert len(np.unique(images)) == 256
-    assert images.max((1, 2, 3)).tolist() == [
-        most * (n + 1) // 18 >> bits - 8 for n in range(18)
-    ]
-    assert info_of(path)["bits"] == bits
+    brightest = [4095 * (n + 1) // 18 >> 4 for n in range(18)]
+    assert images.max((1, 2, 3)).tolist() == brightest
+    assert info_of(path)["bits"] == 12
 
 
 def test_decode_skips_and_lists_unreadable_images(photos_dir, tmp_path):
@@ -144,13 +138,9 @@ def flowers(tmp_path):
 def test_info_describes_the_loaded_images(flowers, tmp_path):
     info = flowers.read_info(tmp_path, split_seed=3)
     arrays = info.load(tmp_path, split_seed=3)
-    sizes = {name: len(rows) for name, rows in arrays.splits.items()}
-    assert sizes == {
-        "train": info.train,
-        "validation": info.validation,
-        "test": info.test,
-    }
-    assert sum(sizes.values()) == sum(info.class_counts) == 37
+    sizes = [len(rows) for rows in arrays.splits.values()]
+    assert sizes == [info.train, info.validation, info.test]
+    assert sum(sizes) == sum(info.class_counts) == 37
     assert (info.channels, info.image_size, info.classes) == (3, 16, photos.CLASSES)
     pixels = arrays.images_NHWC[arrays.splits["train"]] / 255
     assert info.mean == pytest.approx(pixels.mean((0, 1, 2)))
@@ -168,29 +158,19 @@ def test_info_has_user_splits_and_baseline(flowers, tmp_path):
         photos.write(photos_dir / name, each=each)
     (photos_dir / "val/rose/0000.jpg").unlink()
     info = set_of(photos_dir, tmp_path).read_info(tmp_path, split_seed=0)
-    assert (info.own_splits, info.baseline) == (("validation", "test"), 3 / 8)
-    shutil.rmtree(photos_dir / "val")
-    assert set_of(photos_dir, tmp_path).read_info(
-        tmp_path, split_seed=0
-    ).own_splits == ("test",)
+    assert info.own_splits == ("validation", "test")
+    assert info.baseline == 3 / 8
 
 
 def test_copies_are_in_one_split(flowers, tmp_path):
     twins = {24, 36}  # tulip/0000.jpg and its copy
-    chosen = set()
     for seed in range(12):
         info = flowers.read_info(tmp_path, split_seed=seed)
         arrays = info.load(tmp_path, split_seed=seed)
-        [split] = [
-            name for name, rows in arrays.splits.items() if twins & set(rows.tolist())
-        ]
-        assert twins <= set(arrays.splits[split].tolist())
+        splits = [twins & set(rows.tolist()) for rows in arrays.splits.values()]
+        assert twins in splits
         assert (info.copies, info.relabelled) == (0, ())
-        assert np.flatnonzero(
-            arrays.groups_N != np.arange(len(arrays.labels_N))
-        ).tolist() == [36]
-        chosen.add(split)
-    assert len(chosen) > 1
+        assert arrays.groups_N.tolist() == [*range(36), 24]
 
 
 def test_info_lists_copies_of_another_label(photos_dir, tmp_path):

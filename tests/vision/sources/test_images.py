@@ -31,29 +31,31 @@ IMAGES = st.lists(
 )
 
 
+def check_partition(splits, count):
+    """Each row is in one split."""
+    assert sorted(np.concatenate([*splits.values()])) == [*range(count)]
+
+
 @given(IMAGES, st.integers(0, 2**32))
 def test_complete_splits_are_disjoint_and_cover_all(images, seed):
-    labels, user_splits = np.array(images).T
+    labels, user_splits = np.array(images, np.uint8).T
     classes = ("a", "b", "c")
     counts = count_images(labels, user_splits, classes)
     try:
         check_sizes(classes, counts, "here")
     except FaultsError:
         assume(False)
-    splits = complete_splits(labels, user_splits.astype(np.uint8), seed=seed)
-    assert sorted(np.concatenate(list(splits.values())).tolist()) == list(
-        range(len(labels))
-    )
-    assert {name: len(rows) for name, rows in splits.items()} == compute_split_sizes(
-        counts
-    )
+    splits = complete_splits(labels, user_splits, seed=seed)
+    check_partition(splits, len(labels))
+    sizes = {name: len(rows) for name, rows in splits.items()}
+    assert sizes == compute_split_sizes(counts)
     assert set(labels[splits["train"]]) == set(range(K))
     for number, name in enumerate(SPLITS):
         chosen = np.flatnonzero(user_splits == number)
         if name != "train" and len(chosen):
             assert np.array_equal(splits[name], chosen)
-    again = complete_splits(labels, user_splits.astype(np.uint8), seed=seed)
-    assert all(np.array_equal(splits[name], again[name]) for name in SPLITS)
+    again = complete_splits(labels, user_splits, seed=seed)
+    assert all(map(np.array_equal, splits.values(), again.values()))
 
 
 @given(
@@ -70,9 +72,7 @@ def test_splits_and_folds_keep_copies_together(groups, seed, folds):
         splits = complete_splits(labels, splits_N, seed=seed, groups_N=groups)
     except DataError:
         assume(False)
-    assert sorted(np.concatenate(list(splits.values())).tolist()) == list(
-        range(len(labels))
-    )
+    check_partition(splits, len(labels))
     held = [set(groups[rows]) for rows in splits.values()]
     assert sum(map(len, held)) == len(set(groups))
     assert all(len(rows) for rows in splits.values())
@@ -95,8 +95,8 @@ def test_without_copies_groups_change_nothing(labels, seed):
 def test_complete_splits_are_stratified_to_within_two_images(each, seed):
     labels = np.repeat(np.arange(len(each)), each)
     splits = complete_splits(labels, np.zeros(len(labels), np.uint8), seed=seed)
+    share = count_held_out(len(labels)) / len(labels)
     for name in ("validation", "test"):
-        share = count_held_out(len(labels)) / len(labels)
         counts = np.bincount(labels[splits[name]], minlength=len(each))
         assert np.all(np.abs(counts - share * np.array(each)) < 2)
 

@@ -60,7 +60,7 @@ def find_value(monkeypatch):
         (PIXELS, LABELS),
         (list(PIXELS), np.array(LABELS)),
         (torch.tensor(PIXELS), torch.tensor(LABELS)),
-        *(Plain(), Plain(image=np.asarray), Named()),
+        *(Plain(image=np.asarray), Named()),
     ],
 )
 def test_find_takes_arrays_and_datasets(find_value, value):
@@ -72,25 +72,21 @@ def test_find_takes_arrays_and_datasets(find_value, value):
 
 
 def test_find_names_classes_by_the_data_set_or_its_labels(find_value):
-    assert find_value(Named()).classes == ("daisy", "rose", "tulip")
-    assert find_value((PIXELS, [label + 5 for label in LABELS])).classes == (
-        "5",
-        "6",
-        "7",
-    )
-    images = find_value((PIXELS, ["xyz"[label] for label in LABELS]))
-    assert (images.classes, images.labels_N.tolist()) == (("x", "y", "z"), LABELS)
+    assert find_value(Named()).classes == Named.classes
+    numbered = find_value((PIXELS, [label + 5 for label in LABELS]))
+    assert numbered.classes == tuple("567")
+    named = find_value((PIXELS, ["xyz"[label] for label in LABELS]))
+    assert named.classes == tuple("xyz")
+    assert named.labels_N.tolist() == LABELS
 
 
 def test_find_takes_user_splits(find_value):
-    mapping = {"val": (PIXELS[:3], LABELS[:3]), "train": (PIXELS[3:], LABELS[3:])}
-    images = find_value(mapping)
-    assert images.splits_N.tolist() == [0] * 9 + [1] * 3
-    assert np.array_equal(images.read(9), PIXELS[0])
+    mapping = {"test": (PIXELS[:3], LABELS[:3]), "train": (PIXELS[3:], LABELS[3:])}
     names = ["test"] * 3 + ["train"] * 9
-    images = find_value((PIXELS, LABELS, names))
-    assert images.splits_N.tolist() == [0] * 9 + [2] * 3
-    assert np.array_equal(images.read(9), PIXELS[0])
+    for value in (mapping, (PIXELS, LABELS, names)):
+        images = find_value(value)
+        assert images.splits_N.tolist() == [0] * 9 + [2] * 3
+        assert np.array_equal(images.read(9), PIXELS[0])
 
 
 @pytest.mark.parametrize(
@@ -119,12 +115,10 @@ def test_find_rejects_other_results(snapshot, find_value, value):
 
 
 def test_find_with_a_first_grey_image_looks_for_colours(find_value):
-    images = [
-        Image.fromarray(PIXELS[0]).convert("L"),
-        *map(Image.fromarray, PIXELS[1:]),
-    ]
-    assert find_value((images, LABELS)).channels == 3
-    assert find_value(([image.convert("L") for image in images], LABELS)).channels == 1
+    grey = [Image.fromarray(pixels).convert("L") for pixels in PIXELS]
+    assert find_value((grey, LABELS)).channels == 1
+    mixed = [grey[0], *map(Image.fromarray, PIXELS[1:])]
+    assert find_value((mixed, LABELS)).channels == 3
 
 
 def test_read_of_another_label_raises(snapshot, find_value):
@@ -139,9 +133,8 @@ def test_read_of_another_label_raises(snapshot, find_value):
     class Transformed(Shifted):
         target_transform = staticmethod(lambda label: (label + 1) % 3)
 
-    assert find_value(Transformed()).labels_N.tolist() == [
-        (label + 1) % 3 for label in LABELS
-    ]
+    shifted = [(label + 1) % 3 for label in LABELS]
+    assert find_value(Transformed()).labels_N.tolist() == shifted
 
 
 @pytest.mark.parametrize("path", ["no_such_module:load", "photos:CLASSES", "os:getcwd"])

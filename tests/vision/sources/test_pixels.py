@@ -11,13 +11,8 @@ from tuner.vision.sources._pixels import count_bits, crop_square
 
 def stripes(height, width):
     """Its left third is red, its right one blue, the middle green."""
-    image = np.zeros((height, width, 3), np.uint8)
-    for channel, part in enumerate(
-        (slice(0, width // 3), slice(width // 3, -(width // 3)))
-    ):
-        image[:, part, channel] = 255
-    image[:, -(width // 3) :, 2] = 255
-    return image
+    colours = 255 * np.eye(3, dtype=np.uint8)
+    return np.broadcast_to(colours.repeat(width // 3, 0), (height, width, 3)).copy()
 
 
 def stored(image, form, **how):
@@ -48,31 +43,6 @@ def test_square_of_a_large_jpeg_equals_one_decoded_in_full():
     assert np.abs(fast - full).mean() < 3
 
 
-def test_square_turns_a_photograph_upright():
-    image = Image.fromarray(stripes(60, 60))
-    exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned by 90 degrees clockwise
-    pixels = crop_square(
-        stored(image, "JPEG", exif=exif, quality=95), size=60, channels=3
-    )
-    upright = crop_square(image.rotate(-90), size=60, channels=3)
-    assert np.abs(pixels.astype(int) - upright).mean() < 4
-
-
-@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "L"])
-def test_square_puts_transparent_images_on_white(mode):
-    # Black under what is transparent, as most have it
-    drawing = Image.new("LA", (4, 4))
-    drawing.paste((60, 255), (0, 0, 4, 2))
-    if mode in ("P", "L"):  # with one transparent colour
-        drawing = stored(drawing.convert("L").convert(mode), "PNG", transparency=0)
-    pixels = crop_square(
-        drawing if mode in ("P", "L") else drawing.convert(mode), size=4, channels=3
-    )
-    assert np.all(pixels[:2] == 60)
-    assert np.all(pixels[2:] == 255)
-
-
 @pytest.mark.parametrize("form", ["PNG", "JPEG"])
 def test_square_with_one_channel_refuses_colours(form):
     with pytest.raises(ValueError, match="it is in colour"):
@@ -83,11 +53,11 @@ def test_square_with_one_channel_refuses_colours(form):
 
 @pytest.mark.parametrize("bits", [8, 12, 16])
 def test_square_of_a_deep_image_takes_the_upper_8_of_its_bits(bits):
-    image = Image.fromarray(np.full((4, 4), (1 << bits) - 1, np.uint16))
+    most = (1 << bits) - 1
+    image = Image.fromarray(np.array([[most, most // 2 + 1]] * 2, np.uint16))
     assert count_bits(image) == bits
-    assert np.all(crop_square(image, size=4, channels=1, bits=bits) == 255)
-    half = Image.fromarray(np.full((4, 4), 1 << (bits - 1), np.uint16))
-    assert np.all(crop_square(half, size=4, channels=1, bits=bits) == 128)
+    pixels = crop_square(image, size=2, channels=1, bits=bits)
+    assert pixels[:, :, 0].tolist() == [[255, 128]] * 2
 
 
 def test_square_beyond_bits_raises_for_many_pixels():

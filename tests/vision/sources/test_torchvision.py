@@ -1,7 +1,5 @@
 """torchvision's data sets, played by a package of that name: what is asked, and what is told."""
 
-import sys
-
 import pytest
 
 from tuner.errors import DataError
@@ -53,10 +51,6 @@ def VisionDataset(): ...
 """
 
 
-def imported():
-    return [name for name in sys.modules if name.partition(".")[0] == "torchvision"]
-
-
 @pytest.fixture
 def played(tmp_path, monkeypatch, forget):
     forget("torchvision")
@@ -77,9 +71,7 @@ def test_find_takes_existing_splits(played, name, train, validation, test, tmp_p
     assert images.classes == ("x", "y")
     assert (images.channels, images.own_size) == (1, 28)
     assert images.read(3).getpixel((0, 0)) == 3
-    assert (
-        images.fingerprint == find(name, tmp_path).fingerprint == f"torchvision {name}"
-    )
+    assert images.fingerprint == f"torchvision {name}"
     assert (tmp_path / "torchvision/asked").is_file()
 
 
