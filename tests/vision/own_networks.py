@@ -63,17 +63,6 @@ class Unused(Plain):
         return logits * self.sometimes if self.seen % 2 else logits
 
 
-class HiddenLast(Plain):
-    """The layer that gives the logits is not the one that is registered last."""
-
-    def __init__(self, in_channels, num_classes):
-        super().__init__(in_channels, num_classes)
-        self.hidden = nn.Linear(in_channels, in_channels)
-
-    def forward(self, x):
-        return super().forward(x + self.hidden(x.mean((2, 3)))[:, :, None, None])
-
-
 class Scaled(Plain):
     """The logits are not what the last layer gives."""
 

