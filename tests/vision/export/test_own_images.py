@@ -35,15 +35,11 @@ def test_export_needs_no_images_and_names_no_paths(results, photos_dir, tmp_path
     to = results.export(tmp_path / "out")
     config = read_export(to).config
     assert config.classes == photos.CLASSES
-    plan = config.model
-    assert (plan.in_channels, plan.image_size, plan.num_classes) == (3, 12, 3)
-    assert len(config.input.mean) == len(config.input.std) == 3
+    assert config.model.shape == "3x12x12"
     assert (config.data.train, config.data.validation, config.data.test) == (84, 18, 18)
     assert config.data.name == config.training["dataset"] == "folder:photos"
-    assert (
-        str(tmp_path)
-        not in (to / "config.json").read_text() + (to / "README.md").read_text()
-    )
+    for name in ("config.json", "README.md"):
+        assert str(tmp_path) not in (to / name).read_text()
     assert load_model(to)(torch.zeros(1, 3, 12, 12)).shape == (1, 3)
 
 
@@ -56,16 +52,14 @@ def test_evaluate_of_moved_images_uses_the_split_of_the_search(
     measured = evaluate(results, data_dir=str(moved))
     monkeypatch.chdir(moved.parent)
     measured_again = evaluate_export(read_export(to))
-    assert measured_again.pop("confusion") == measured.pop("confusion")
+    for key in ("confusion", "images", "baseline", "test_accuracy"):
+        assert measured_again[key] == measured[key]
+    assert measured["images"] == 18
     files = [
-        [each["file"] for each in m.pop("mistakes")] for m in (measured, measured_again)
+        [each["file"] for each in m["mistakes"]] for m in (measured, measured_again)
     ]
     assert files[0] == files[1]
     assert all(file.startswith(str(moved)) for file in files[0])
-    calibrated = {"test_loss": measured_again["test_loss"]}  # by its temperature
-    assert measured_again == pytest.approx({**measured, **calibrated})
-    assert measured["images"] == 18
-    assert measured["baseline"] == pytest.approx(1 / 3)
     (moved / "rose/0003.jpg").unlink()
     with snapshot.raises(DataError):
         evaluate_export(read_export(to))
@@ -79,20 +73,15 @@ def export(results, tmp_path):
 def predicted(export, folder, names="*.jpg", bits=None):
     """How many of the images of `folder` the model gets right, and how many there are."""
     model = export.load_model()
-    classes = export.config.classes
-    settings = export.config.input
-    mean_C = torch.tensor(settings.mean)
-    std_C = torch.tensor(settings.std)
+    mean_C = torch.tensor(export.config.input.mean)
+    std_C = torch.tensor(export.config.input.std)
     files = sorted(folder.glob(f"*/{names}"))
     right = 0
     for file in files:
-        pixels_HWC = (
-            torch.tensor(crop_square(Image.open(file), size=12, channels=3, bits=bits))
-            / 255
-        )
-        with torch.no_grad():
-            logits = model(((pixels_HWC - mean_C) / std_C).permute(2, 0, 1)[None])
-        right += classes[int(logits.argmax())] == file.parent.name
+        pixels = crop_square(Image.open(file), size=12, channels=3, bits=bits)
+        x_HWC = (torch.tensor(pixels) / 255 - mean_C) / std_C
+        label = model(x_HWC.permute(2, 0, 1)[None]).argmax()
+        right += photos.CLASSES[label] == file.parent.name
     return right, len(files)
 
 
@@ -162,14 +151,12 @@ def test_deep_images_for_a_model_of_8_bits_must_use_all_bits(results, tmp_path):
     assert rule in prediction.fault
     with pytest.raises(DataError, match=rule):
         tuner.load_image(file, to)
-    with pytest.raises(
-        DataError, match="bits a channel, and the model was trained on images of 8"
-    ):
-        evaluate_export(read_export(to), data_dir=str(others))
-    deep(photos.write(tmp_path / "all", each=2, seed=1000), 65535)
-    assert (
-        evaluate_export(read_export(to), data_dir=str(tmp_path / "all"))["images"] == 6
-    )
+    export = read_export(to)
+    with pytest.raises(DataError, match="was trained on images of 8"):
+        evaluate_export(export, data_dir=str(others))
+    every = photos.write(tmp_path / "all", each=2, seed=1000)
+    deep(every, 65535)
+    assert evaluate_export(export, data_dir=str(every))["images"] == 6
 
 
 def test_evaluate_export_scales_deep_images_as_in_training(photos_dir, tmp_path):
