@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import torch
-from torch import distributed as dist
 from torch import nn
+from torch.distributed.nn.functional import all_reduce
 from torch.nn.parallel import DistributedDataParallel
 
 from tuner.vision import collectives, replica
@@ -36,36 +36,16 @@ def _forward(self, x):
     if not self.training:
         return nn.BatchNorm2d.forward(self, x)
     self.num_batches_tracked.add_(1)
-    return _OverRanks.apply(x, self.weight, self.bias, self)
-
-
-class _OverRanks(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, weight, bias, norm):
-        count = x.new_tensor([x.numel() // x.shape[1]])
-        sums = torch.cat([x.sum(OVER_IMAGES), x.square().sum(OVER_IMAGES), count])
-        dist.all_reduce(sums)
-        n = sums[-1]
-        mean, square = (sums[:-1] / n).chunk(2)
-        var = square - mean.square()
-        norm.running_mean.lerp_(mean, norm.momentum)
-        norm.running_var.lerp_(var * n / (n - 1), norm.momentum)
-        scale = (var + norm.eps).rsqrt()
-        normed = (x - _over(mean)) * _over(scale)
-        ctx.save_for_backward(normed, weight, scale, n)
-        return normed * _over(weight) + _over(bias)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        normed, weight, scale, n = ctx.saved_tensors
-        sums = torch.stack(
-            [gradient.sum(OVER_IMAGES), (gradient * normed).sum(OVER_IMAGES)]
-        )
-        means = sums.clone()
-        dist.all_reduce(means)
-        means /= n
-        back = gradient - _over(means[0]) - normed * _over(means[1])
-        return back * _over(weight * scale), sums[1], sums[0], None
+    count = x.new_tensor([x.numel() // x.shape[1]])
+    sums = torch.cat([x.sum(OVER_IMAGES), x.square().sum(OVER_IMAGES), count])
+    sums = all_reduce(sums)
+    n = sums[-1].detach()
+    mean, square = (sums[:-1] / n).chunk(2)
+    var = square - mean.square()
+    self.running_mean.lerp_(mean.detach(), self.momentum)
+    self.running_var.lerp_(var.detach() * n / (n - 1), self.momentum)
+    scale = (var + self.eps).rsqrt() * self.weight
+    return (x - _over(mean)) * _over(scale) + _over(self.bias)
 
 
 def _over(values_C):

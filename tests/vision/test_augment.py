@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import tiny_images
 import torch
 import torch.nn.functional as F
 from hypothesis import given
@@ -15,7 +14,7 @@ from tuner.vision.augment import (
 )
 from tuner.vision.batches import Batcher, load_image_set
 from tuner.vision.catalog import DataChoice
-from tuner.vision.epochs import iterate_shards, plan_epoch, split_shard
+from tuner.vision.epochs import plan_epoch
 from tuner.vision.recipe import Augmentation
 
 AUGMENTATIONS = st.builds(
@@ -84,14 +83,12 @@ def test_crop_and_flip_and_cut_out_equal_each_image_alone(
 
 def test_draw_of_another_augmentation_keeps_the_others():
     plain = sample_draws(50, 8, Augmentation(crop_padding=2))
-    flipped = sample_draws(
-        50, 8, Augmentation(crop_padding=2, flip=True, vertical_flip=True, cutout=3)
-    )
+    flips = {"flip": True, "vertical_flip": True, "cutout": 3}
+    flipped = sample_draws(50, 8, Augmentation(crop_padding=2, **flips))
     assert all(map(torch.equal, vars(plain).values(), vars(flipped).values()))
-    resized = sample_draws(50, 8, Augmentation(crop_padding=2, crop_scale=0.2))
-    assert all(
-        map(torch.equal, [*vars(plain).values()][:6], [*vars(resized).values()][:6])
-    )
+    resized = vars(sample_draws(50, 8, Augmentation(crop_padding=2, crop_scale=0.2)))
+    del resized["window_N4"]
+    assert all(torch.equal(values, vars(plain)[key]) for key, values in resized.items())
 
 
 def test_images_are_flipped_half_of_the_time_along_each_axis():
@@ -99,36 +96,19 @@ def test_images_are_flipped_half_of_the_time_along_each_axis():
     kinds_N = 2 * draws.upside_down_N.long() + draws.flip_N.long()
     shares = torch.bincount(kinds_N).double() / len(kinds_N)
     assert shares.tolist() == pytest.approx([0.25] * 4, abs=0.015)
-    # Mirrored are those that were before images could be upside down, too
-    generator = torch.Generator().manual_seed(0)
-    expected_N = torch.randint(2, (20_000,), generator=generator)
-    assert torch.equal(draws.flip_N, expected_N.bool())
-
-
-def test_a_training_batch_holds_each_image_or_its_flip_with_its_label():
-    planned, batcher = build_epoch(Augmentation(vertical_flip=True))
-    flipped_NCHW, labels_N = batcher.build_training_batch(planned, slice(0, None))
-    x_NCHW, expected_N = batcher.build_batch(planned.order_N)
-    assert torch.equal(labels_N, expected_N)
-    upside_down_N = planned.draws.upside_down_N
-    assert 0.3 < upside_down_N.double().mean() < 0.7
-    for image, original, is_upside_down in zip(
-        flipped_NCHW, x_NCHW, upside_down_N, strict=True
-    ):
-        assert torch.equal(image, original.flip(1) if is_upside_down else original)
 
 
 @given(st.floats(0.01, 0.999), st.integers(0, 2**32))
 def test_windows_of_resized_crops_have_the_areas_and_ratios_of_the_paper(scale, seed):
     window_N4 = sample_draws(500, 8, Augmentation(crop_scale=scale), seed).window_N4
-    top_N, left_N, height_N, width_N = window_N4.double().unbind(1)
-    area_N = height_N * width_N
-    ratio_N = width_N / height_N
-    assert window_N4.min() >= 0
-    assert max((top_N + height_N).max(), (left_N + width_N).max()) <= 1 + 1e-6
+    corner_N2, size_N2 = window_N4.double().chunk(2, 1)
+    assert corner_N2.min() >= 0
+    assert (corner_N2 + size_N2).max() <= 1 + 1e-6
+    area_N = size_N2.prod(1)
     assert scale - 1e-6 <= area_N.min() <= area_N.max() <= 1
-    assert 3 / 4 - 1e-6 <= ratio_N.min() <= ratio_N.max() <= 4 / 3 + 1e-6
     assert area_N.mean().item() == pytest.approx((1 + scale) / 2, abs=0.1 * (1 - scale))
+    ratio_N = size_N2[:, 1] / size_N2[:, 0]
+    assert 3 / 4 - 1e-6 <= ratio_N.min() <= ratio_N.max() <= 4 / 3 + 1e-6
 
 
 def crop_resized_naively(image_HWC, window, flip, upside_down):
@@ -199,7 +179,6 @@ def is_cut(mixes):
 
 def test_mixup_blends_images_by_a_beta_distribution():
     mixes = sample_mixes(Augmentation(mixup=0.4), 20_000)
-    assert not is_cut(mixes).any()
     assert torch.equal(mixes.share_N, mixes.blend_N)
     # The variance of Beta(a, a) is 1 / (4 (2 a + 1))
     assert mixes.share_N.mean().item() == pytest.approx(0.5, abs=0.01)
@@ -239,12 +218,10 @@ def test_mix_of_a_batch_equals_each_image_alone():
         expected[partner_labels_N[n]] += 1 - mixes.share_N[n]
         assert torch.allclose(shares_NK[n], expected)
         # The share of the label is the image's share of the pixels
-        white = torch.ones(1, 1, SIZE, SIZE)
-        black = torch.zeros(1, 1, SIZE, SIZE)
-        (pixels, _) = apply_mixes(
-            (white, labels_N[:1]), (black, labels_N[:1]), mixes.select([n]), classes=4
-        )
-        assert pixels.mean().item() == pytest.approx(mixes.share_N[n].item(), abs=1e-6)
+        white = torch.ones(1, SIZE, SIZE)
+        black = torch.zeros(1, SIZE, SIZE)
+        share = naive(white, black, mixes, n).mean().item()
+        assert share == pytest.approx(mixes.share_N[n].item(), abs=1e-6)
 
 
 def build_epoch(augmentation, *, epoch=0, seed=0):
@@ -277,33 +254,11 @@ def test_partner_is_the_next_image_of_the_epoch(augmentation):
     )
     # Mixing leaves the other draws alone
     assert torch.equal(planned.order_N, plain.order_N)
-    count = len(planned.order_N)
-    every = slice(0, None)
-    x_NCHW, labels_N = batcher_alone.build_training_batch(plain, every)
-    following = torch.arange(1, count + 1) % count
-    partners = x_NCHW[following], labels_N[following]
+    x_NCHW, labels_N = batcher_alone.build_training_batch(plain, slice(0, None))
+    partners = x_NCHW.roll(-1, 0), labels_N.roll(-1)
     expected = apply_mixes((x_NCHW, labels_N), partners, planned.mixes, classes=10)
-    got = batcher.build_training_batch(planned, every)
-    assert all(map(torch.equal, got, expected))
-
-
-@either
-@pytest.mark.parametrize("world_size", [1, 3])
-@pytest.mark.parametrize("size", [2, 16])
-def test_training_batch_is_the_same_on_any_ranks_and_micro_batches(
-    world_size, size, augmentation
-):
-    planned, batcher = build_epoch(augmentation)
-    expected_NCHW, expected_NK = batcher.build_training_batch(planned, slice(0, None))
-    seen = 0
-    for rank in range(world_size):
-        sharding = {"batch_size": 16, "rank": rank, "world_size": world_size}
-        for shard in iterate_shards(tiny_images.INFO.train, **sharding):
-            for part in split_shard(shard, size=size, world_size=world_size):
-                x_NCHW, shares_NK = batcher.build_training_batch(
-                    planned, part.positions
-                )
-                assert torch.equal(x_NCHW, expected_NCHW[part.positions])
-                assert torch.equal(shares_NK, expected_NK[part.positions])
-                seen += part.count
-    assert seen == tiny_images.INFO.train
+    # In parts, as ranks and micro-batches have them
+    first = batcher.build_training_batch(planned, slice(0, 20))
+    second = batcher.build_training_batch(planned, slice(20, None))
+    for parts, whole in zip(zip(first, second, strict=True), expected, strict=True):
+        assert torch.equal(torch.cat(parts), whole)

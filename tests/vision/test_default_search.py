@@ -13,7 +13,6 @@ from own_folders import (
 from prepared import resolve_spec
 
 from tuner.errors import SpecError, UsageError
-from tuner.spec.validation import validate
 from tuner.vision.catalog import DataChoice, describe
 from tuner.vision.declaration import DECLARATION
 from tuner.vision.default_search import (
@@ -38,15 +37,11 @@ def test_folder_gives_default_experiment(photos_dir):
 )
 def test_default_experiment_network_fits_the_size(tmp_path, px, model):
     write_pngs(tmp_path / "x", each=4, size=(px, px + 9))
-    raw = build_default(tmp_path / "x")
-    assert (raw["training"]["model"], raw["training"]["image_size"]) == (
-        model,
-        min(px, 64),
-    )
-    assert validate(raw).trials == 2
+    training = build_default(tmp_path / "x")["training"]
+    assert (training["model"], training["image_size"]) == (model, min(px, 64))
 
 
-@pytest.mark.parametrize("each", [3, 4, 40, 700])
+@pytest.mark.parametrize("each", [3, 40])
 def test_default_experiment_trains_its_finalists_for_800_steps(tmp_path, each):
     write_pngs(tmp_path / "x", each=each, size=(9, 9))
     spec = validate_default(tmp_path / "x")
@@ -82,9 +77,7 @@ def test_best_model_takes_those_that_timm_has_fetched(
     for name in ("vit_tiny_patch16_224.augreg_in21k", "mobilenetv3_large_100.ra_in1k"):
         snapshot = tmp_path / f"models--timm--{name}" / "snapshots" / "abc"
         snapshot.mkdir(parents=True)
-        (snapshot.parents[1] / "refs").mkdir()
-        (snapshot.parents[1] / "refs" / "main").write_text("abc")
-        (snapshot / "model.safetensors").write_bytes(b"")
+        (snapshot / "model.safetensors").touch()
     assert choose_pretrained_model("cpu") == "timm:mobilenetv3_large_100.ra_in1k"
 
 
@@ -149,25 +142,20 @@ def test_default_experiment_of_packaged_weights(
 
 
 @pytest.mark.parametrize(
-    ("rare", "assignments", "weights"),
+    ("rare", "metric", "weights"),
     [
-        (12, ["objective.metric=val_balanced_accuracy"], "balanced"),
-        (
-            12,
-            ["objective.metric=val_macro_f1", "training.pretrained=false"],
-            "balanced",
-        ),
-        (12, ["objective.metric=val_accuracy"], None),
-        (12, [], None),
-        (42, ["objective.metric=val_balanced_accuracy"], None),
+        (12, "val_balanced_accuracy", "balanced"),
+        (12, "val_macro_f1", "balanced"),
+        (12, "val_accuracy", None),
+        (42, "val_balanced_accuracy", None),
     ],
 )
 def test_uneven_classes_are_weighed_if_the_objective_counts_them_alike(
-    tmp_path, torch_home, package, rare, assignments, weights
+    tmp_path, torch_home, package, rare, metric, weights
 ):
     photos.write(tmp_path / "x", each=42, classes=["daisy"])
     photos.write(tmp_path / "x", each=rare, classes=["rose"])
-    search = resolve_spec("folder:x", assignments)[0].search
+    search = resolve_spec("folder:x", [f"objective.metric={metric}"])[0].search
     assert {p.get("class_weights") for p in search.points_to_evaluate} == {weights}
     assert ("class_weights" in search.space) == bool(weights)
 
@@ -191,9 +179,8 @@ def test_tiny_images_take_any_network(tmp_path, key):
 
 def test_default_experiment_takes_the_network_of_an_export(photos_dir, tmp_path):
     model = {"name": "resnet20", "settings": {"norm": "group"}, "image_size": 32}
-    (tmp_path / "export").mkdir()
-    (tmp_path / "export" / "config.json").write_text(json.dumps({"model": model}))
-    raw = build_default(photos_dir, start_from=str(tmp_path / "export"))["training"]
+    (tmp_path / "config.json").write_text(json.dumps({"model": model}))
+    raw = build_default(photos_dir, start_from=str(tmp_path))["training"]
     assert (raw["model"], raw["norm"], raw["image_size"]) == ("resnet20", "group", 32)
     assert raw["fit_head"]
 

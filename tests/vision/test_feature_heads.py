@@ -26,23 +26,6 @@ def test_fewer_images_than_features_are_fitted_as_exactly(start):
     assert torch.allclose(few(x_NF), all_of_them(x_NF), atol=1e-2)
 
 
-def test_fit_head_of_a_refit_also_learns_images_held_out():
-    views_NVF = torch.eye(6).unsqueeze(1)  # what one image has, no other has
-    labels_N = torch.tensor([0, 0, 1, 1, 0, 1])
-    images = ImageSet(tiny_images.INFO, views_NVF.flatten(1), labels_N, {})
-    rows = torch.arange(4), torch.arange(4, 6)
-
-    def margin(**how: torch.Tensor) -> float:
-        w_KF, b_K = feature_heads.fit_head(
-            Features(views_NVF[:, None], "head"), images, *rows, **how
-        )
-        logits_NK = views_NVF[4:, 0] @ w_KF.T + b_K
-        return float(logits_NK[0, 0] - logits_NK[1, 0])
-
-    assert margin() == 0
-    assert margin(fits_N=torch.arange(6)) > 0.1
-
-
 def test_fit_head_gives_no_large_weight_to_a_feature_that_hardly_varies():
     labels_N = torch.arange(60) % 2
     signs_N = 2.0 * labels_N - 1

@@ -1,6 +1,6 @@
 """A frozen network's features, and heads on them, beside the network itself."""
 
-import os
+import shutil
 
 import numpy as np
 import photos
@@ -19,7 +19,6 @@ from tuner.experiment.files import compute_sha256
 from tuner.vision import feature_heads, features, image_classifier
 from tuner.vision import weights as weights_module
 from tuner.vision.batches import Batcher
-from tuner.vision.blueprint import build_blueprint
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.loss import Measured
 from tuner.vision.model_catalog import find_model_info
@@ -72,22 +71,6 @@ def build_head(weights, *, lr=0.1, **more):
     return ImageClassifier({"lr": lr}, {**DIGITS, **settings})
 
 
-def test_a_head_that_trains_alone_is_the_head_of_the_frozen_network(weights):
-    learner = build_head(weights, flip=True, test_time_flip=True)
-    learner.step()
-    state = learner.state_dict()
-    assert all(name.startswith("head.") for name in state["model"])
-    settings = learner._settings
-    plan = build_blueprint(settings)
-    complete = add_backbone(state, settings, plan)["model"]
-    network = ImageClassifier({}, {**DIGITS, "test_time_flip": True})
-    network.model.load_state_dict(complete)
-    measured = learner.test()
-    expected = network.test()
-    assert measured["test_accuracy"] == expected["test_accuracy"]
-    assert measured["test_loss"] == pytest.approx(expected["test_loss"], rel=1e-5)
-
-
 @pytest.mark.parametrize(
     "settings",
     [{"flip": True}, {"optimizer": "lbfgs", "lr": 1.0, "weight_decay": 0.03}],
@@ -95,8 +78,10 @@ def test_a_head_that_trains_alone_is_the_head_of_the_frozen_network(weights):
 def test_a_head_continues_from_its_state_bit_for_bit(weights, settings):
     learner = build_head(weights, **settings)
     learner.step()
+    state = learner.state_dict()
+    assert state["model"].keys() == {"head.weight", "head.bias"}
     resumed = build_head(weights, **settings)
-    resumed.load_state_dict(learner.state_dict())
+    resumed.load_state_dict(state)
     expected = learner.step()
     measured = resumed.step()
     assert quick(measured) == quick(expected)
@@ -118,13 +103,6 @@ def test_features_of_other_preprocessing_are_others(change, weights, store):
     assert len(list_folders(store)) == 2
 
 
-def test_a_fitted_head_is_at_its_best_in_the_first_epoch(weights):
-    fitted, drawn = (
-        build_head(weights, fit_head=fit, lr=1e-4) for fit in (True, False)
-    )
-    assert fitted.step()["val_loss"] < drawn.step()["val_loss"] / 2
-
-
 def test_fine_tuning_can_begin_with_the_fitted_head(weights):
     constants = {**DIGITS, "start_from": str(weights), "fit_head": True}
     learner = ImageClassifier({"lr": 1e-6}, constants)
@@ -138,14 +116,13 @@ def test_fine_tuning_can_begin_with_the_fitted_head(weights):
 def test_a_refit_begins_with_a_head_of_all_its_images(weights):
     learner = build_head(weights, fit_head=True, lr=1e-9, train_on="all")
     learner.step()
+    features = learner._load_features()
     images = learner._searched_on
     rows = images.splits["train"], images.splits["validation"]
-    fits_N = learner._data.splits["train"]
-    assert len(fits_N) == 1797
-    w_KF, _ = feature_heads.fit_head(
-        learner._load_features(), images, *rows, fits_N=fits_N
-    )
+    w_KF, _ = feature_heads.fit_head(features, images, *rows, fits_N=torch.arange(1797))
     assert torch.allclose(learner.model.get_parameter("head.weight"), w_KF, atol=1e-4)
+    searched_KF, _ = feature_heads.fit_head(features, images, *rows)
+    assert not torch.allclose(searched_KF, w_KF, atol=1e-2)
 
 
 def build_regressed_head(weights, **more):
@@ -175,10 +152,6 @@ def test_lbfgs_fits_the_head_that_scikit_learn_fits(weights):
     labels_N = learner._data.labels_N[held_out_N]
     loss = log_loss(labels_N, fit_by_scikit_learn(learner, 0.03)[held_out_N])
     assert report["val_loss"] == pytest.approx(loss, rel=0.01)
-    assert (
-        report["train_loss"]
-        < build_regressed_head(weights, weight_decay=1.0).step()["train_loss"]
-    )
 
 
 def test_lbfgs_fits_smoothed_labels(weights):
@@ -234,26 +207,16 @@ def test_crops_of_the_training_images_are_fitted_and_never_measured(weights, sto
     assert own.crops_NVF.shape == (1797, 3, 32)
     assert not torch.equal(own.crops_NVF[:, 0], own.crops_NVF[:, 1])
     assert len(list_folders(store)) == 2
-    # Crops are harder to fit
-    assert cropped.step()["train_loss"] > plain.step()["train_loss"]
-    w_KF = cropped.model.get_parameter("head.weight")
-    cropped_loss = cropped.test()["test_loss"]
-    plain.model.get_parameter("head.weight").data.copy_(w_KF)
-    plain.model.get_parameter("head.bias").data.copy_(
-        cropped.model.get_parameter("head.bias")
-    )
-    assert plain.test()["test_loss"] == pytest.approx(cropped_loss)
 
 
-def test_features_are_the_same_in_any_number_of_threads(weights, monkeypatch):
-    one = []
-    four = []
-    for found, count in ((one, 1), (four, 4)):
+def test_features_are_the_same_in_any_number_of_threads(weights, store, monkeypatch):
+    views = []
+    for count in (1, 4):
         monkeypatch.setattr(features, "count_usable_cpus", lambda count=count: count)
-        monkeypatch.setenv("TUNER_DATA", f"{os.environ['TUNER_DATA']}-{count}")
+        views.append(build_regressed_head(weights)._load_features().views_NUMF)
+        shutil.rmtree(store)
         features._kept.clear()
-        found.append(build_regressed_head(weights)._load_features().views_NUMF)
-    assert torch.allclose(one[0], four[0], atol=1e-5)
+    assert torch.allclose(*views, atol=1e-5)
 
 
 def test_a_fault_in_a_thread_ends_all_of_them(weights, monkeypatch):
@@ -271,7 +234,7 @@ def test_features_may_lie_on_another_device_than_the_images(weights, monkeypatch
     rows = []
 
     def noted(part, rows_N, **_):
-        rows.append(rows_N)
+        rows.append(rows_N.device.type)
         return Measured({"loss": 0.0, "accuracy": 0.0}, None)
 
     monkeypatch.setattr(
@@ -279,7 +242,7 @@ def test_features_may_lie_on_another_device_than_the_images(weights, monkeypatch
     )
     monkeypatch.setattr(image_classifier, "evaluate", noted)
     build_head(weights).test()
-    assert [rows_N.device.type for rows_N in rows] == ["meta"]
+    assert rows == ["meta"]
 
 
 def test_a_head_of_weights_that_have_changed_cannot_be_completed(
@@ -289,14 +252,9 @@ def test_a_head_of_weights_that_have_changed_cannot_be_completed(
     copy.write_bytes(weights.read_bytes())
     learner = build_head(copy)
     learner.step()
-    state = learner.state_dict()
-    settings = learner._settings
-    state_of_others = ImageClassifier({}, DIGITS).model.state_dict()
-    save_file(
-        {name: tensor.contiguous() for name, tensor in state_of_others.items()}, copy
-    )
+    train_cnn(copy, seed=1)
     with snapshot.raises(CheckpointError):
-        add_backbone(state, settings, build_blueprint(settings))
+        add_backbone(learner.state_dict(), learner._settings, learner._plan)
 
 
 def test_a_head_is_completed_by_the_weights_that_it_was_trained_on(
@@ -304,40 +262,32 @@ def test_a_head_is_completed_by_the_weights_that_it_was_trained_on(
 ):
     """A newer file of the network's weights may have been fetched since."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    find_hub_folder().mkdir(parents=True)
     model = "torchvision:mobilenet_v3_small"
-    folder = find_hub_folder()
-    folder.mkdir(parents=True)
-    files = []
-    for number in range(2):
-        path = tmp_path / f"{number}.pth"
-        torch.manual_seed(number)
-        network = find_model_info(model).build(
-            in_channels=3, num_classes=4, model_args={}
-        )
-        torch.save(network.state_dict(), path)
-        files.append((path, compute_sha256(path)))
-    (older, older_sha256), (newer, newer_sha256) = files
-    shas = {"mobilenet_v3_small": newer_sha256, "mobilenet_v3_small-v1": older_sha256}
-    known = [
-        weights_module.Weights(name, sha256[:8], 10, 1) for name, sha256 in shas.items()
-    ]
+    info = find_model_info(model)
+    network = info.build(in_channels=3, num_classes=4, model_args={})
+    known = []
+    for name in ("mobilenet_v3_small", "mobilenet_v3_small-v1"):
+        torch.nn.init.normal_(network.features[0][1].weight)
+        torch.save(network.state_dict(), tmp_path / name)
+        sha256 = compute_sha256(tmp_path / name)
+        known.append(weights_module.Weights(name, sha256[:8], 10, 1))
     monkeypatch.setattr(weights_module, "WEIGHTS", known)
-    older.rename(known[1].path)
+    newer, older = known
+    (tmp_path / older.name).rename(older.path)  # the last of both networks
     settings = {"model": model, "pretrained": True, "train_layers": "head"}
     learner = ImageClassifier({}, {**DIGITS, "width": None, **settings})
     learner.step()
-    state = learner.state_dict()
-    searched = learner._settings
-    expected = torch.load(known[1].path)["features.0.1.weight"]
-    newer.rename(known[0].path)
-    complete = add_backbone(state, searched, learner._plan)
-    assert torch.equal(complete["model"]["features.0.1.weight"], expected)
-    recorded = searched.model_copy(update={"weights_sha256": {model: older_sha256}})
-    assert describe_source(searched, find_model_info(model)) == str(known[0].path)
-    assert describe_source(recorded, find_model_info(model)) == str(known[1].path)
-    known[1].path.unlink()
+    head = learner.state_dict(), learner._settings, learner._plan
+    (tmp_path / newer.name).rename(newer.path)
+    complete = add_backbone(*head)["model"]["features.0.1.weight"]
+    assert torch.equal(complete, network.features[0][1].weight)
+    recorded = learner._settings.model_copy(update={"weights_sha256": {model: sha256}})
+    assert describe_source(learner._settings, info) == str(newer.path)
+    assert describe_source(recorded, info) == str(older.path)
+    older.path.unlink()
     with pytest.raises(CheckpointError, match="weights fetch mobilenet_v3_small-v1"):
-        add_backbone(state, searched, learner._plan)
+        add_backbone(*head)
 
 
 VIEWS = [[], [3], [2], [2, 3]]  # the axes along which each is flipped
@@ -427,9 +377,8 @@ def test_a_head_sees_the_views_that_are_flipped_by_hand(lite, flips, crops, by_s
         assert report["train_loss"] == pytest.approx(loss.item(), rel=1e-3)
 
 
-@pytest.mark.parametrize("flip", [False, True])
-def test_a_head_trains_on_features_of_the_images_that_a_network_trains_on(lite, flip):
-    augmentation = {"flip": flip, "vertical_flip": True}
+def test_a_head_trains_on_features_of_the_images_that_a_network_trains_on(lite):
+    augmentation = {"flip": True, "vertical_flip": True}
     learner = build_lite_head(lite, **augmentation, seed=3)
     images = Batcher(
         learner._data, dtype=torch.float32, augmentation=Augmentation(**augmentation)
@@ -441,7 +390,7 @@ def test_a_head_trains_on_features_of_the_images_that_a_network_trains_on(lite, 
         learner._batcher.plan_epoch(1, seed=3), slice(0, None)
     )
     assert torch.equal(same_labels_N, labels_N)
-    assert x_NFUM.shape[2:] == (2, 1 + flip)
+    assert x_NFUM.shape[2:] == (2, 2)
     with torch.inference_mode():
         expected_NK = build_complete_network(learner)(x_NCHW)
         assert torch.allclose(learner.model(x_NFUM), expected_NK, rtol=1e-3, atol=1e-4)
@@ -449,10 +398,9 @@ def test_a_head_trains_on_features_of_the_images_that_a_network_trains_on(lite, 
 
 def test_features_upside_down_are_computed_beside_those_that_are_stored(lite, store):
     plain = build_lite_head(lite, flip=True)._load_features()
-    before = list_folders(store)
+    [before] = list_folders(store)
     both = build_lite_head(lite, flip=True, vertical_flip=True)._load_features()
-    [added] = set(list_folders(store)) - set(before)
-    assert len(before) == 1
+    [added] = set(list_folders(store)) - {before}
     assert torch.equal(both.views_NUMF[:, :1], plain.views_NUMF)
     upside_down = torch.from_numpy(np.load(added / "features.npy"))
     assert upside_down.shape[:2] == (30, 2)

@@ -1,30 +1,20 @@
 """The image classifier with foreign networks: everything works as with those that ship."""
 
 from functools import partial
-from unittest.mock import patch
 
 import pytest
 import tiny_images
 from own_networks import own
 from real_ranks import compare_results, trained
 from test_image_classifier import ClassifierContract
-from torch.nn.modules.module import register_module_forward_pre_hook
-from torch.nn.parallel import DistributedDataParallel
+from test_replica import on_cuda, watch_exchange
 
 from tuner.errors import SpecError
 from tuner.testing.contracts import is_equal
-from tuner.vision import replica
 from tuner.vision.image_classifier import ImageClassifier
 
 TINY = {"dataset": "tiny", "batch_size": 16, "epochs": 3}
-EXACT = {
-    **{
-        k: v
-        for k, v in tiny_images.EXACT.items()
-        if k not in ("model", "width", "norm")
-    },
-    "epochs": 2,
-}
+EXACT = {**TINY, "dtype": "float64", "lr": 0.05, "epochs": 2}
 
 
 class TestDrawing(ClassifierContract):
@@ -82,20 +72,12 @@ def overlapping(rank, name, settings, micro_batch_size=None):
 
     Two steps use all experts, a later one does on rank 1 only; one image uses one.
     """
-    ran = set()
-    hook = register_module_forward_pre_hook(
-        lambda module, inputs: ran.add(type(module))
-    )
-    with patch.object(replica, "OVERLAPPING", ("cpu",)):
+    with on_cuda, watch_exchange():
         network = learner(name, rank=rank, world_size=2, **settings)
         if micro_batch_size:
-            network.load_state_dict(
-                {**network.state_dict(), "micro_batch_size": micro_batch_size}
-            )
-        result = trained(network)
-    hook.remove()
-    assert DistributedDataParallel in ran
-    return result
+            state = {**network.state_dict(), "micro_batch_size": micro_batch_size}
+            network.load_state_dict(state)
+        return trained(network)
 
 
 # The last part of a step, in which the ranks exchange, uses other experts than the first

@@ -22,8 +22,8 @@ def test_heads_get_as_many_pixels_networks_and_crops_as_the_time_allows(
             raw = build_default_experiment(
                 f"folder:{each}", tmp_path, {}, {}, budget * 60
             )
-            given = {"training": raw["training"], "search": raw["search"]}
-            snapshot(f"3 x {each} images, {budget} minutes\n{render_yaml(given)}")
+            chosen = render_yaml({key: raw[key] for key in ("training", "search")})
+            snapshot(f"3 x {each} images, {budget} minutes\n{chosen}")
 
 
 @pytest.mark.parametrize(

@@ -26,21 +26,14 @@ class ClassifierContract(LearnerContract):
         self.make().step()
         assert torch.equal(torch.get_rng_state(), before)
 
-    def test_state_is_a_copy(self):
+    def test_state_is_a_copy_before_and_after_it_is_loaded(self):
         learner = self.make()
         learner.step()
         state = learner.state_dict()
         before = deepcopy(state)
-        learner.step()
-        assert is_equal(state, before)
-
-    def test_loading_keeps_the_state_as_it_is(self, tmp_path):
-        learner = self.make()
-        learner.step()
-        state = self.save_and_load(learner, tmp_path)
-        before = deepcopy(state)
         restored = self.make()
         restored.load_state_dict(state)
+        learner.step()
         restored.step()
         assert is_equal(state, before)
 
@@ -61,11 +54,8 @@ class TestFolds(ClassifierContract):
             assert report["val_loss"] == pytest.approx(mean(losses[:number]))
         assert reports[2]["val_loss_std"] == pytest.approx(stdev(losses)) != 0
         plain = tiny(epochs=2, batch_size=17)  # as many batches as a fold has
-        assert (
-            [plain.step()["lr"] for _ in range(2)][1]
-            == reports[0]["lr"]
-            == reports[2]["lr"]
-        )
+        plain.step()
+        assert plain.step()["lr"] == reports[0]["lr"] == reports[2]["lr"]
         with snapshot.raises(UsageError):
             learner.step()
 
@@ -103,24 +93,22 @@ def test_image_classifier_learns_digits():
     learner = ImageClassifier(
         {"lr": 0.3}, {"model": "cnn", "dataset": "digits", "epochs": 5}
     )
-    reports = [learner.step() for _ in range(5)]
-    assert reports[-1]["val_accuracy"] > 0.95
-    assert reports[-1]["train_loss"] < reports[0]["train_loss"]
+    losses = [learner.step()["train_loss"] for _ in range(5)]
+    assert losses[-1] < losses[0]
     assert learner.test()["test_accuracy"] > 0.95
 
 
-@pytest.mark.parametrize("flips", [[[3]], [[3], [2], [2, 3]]])
-def test_test_time_flip_evaluates_all_views_alike(flips):
-    learner = tiny(test_time_flip=True, vertical_flip=[2] in flips, lr=0.1)
+def test_test_time_flip_evaluates_all_views_alike():
+    flips = [[3], [2], [2, 3]]
+    learner = tiny(test_time_flip=True, vertical_flip=True, lr=0.1)
     learner.step()
     seen = []
     learner.model.register_forward_pre_hook(
         lambda module, inputs: seen.append(inputs[0])
     )
     before = learner.test()
-    for axes, view_NCHW in zip(flips, seen[1:], strict=False):
+    for axes, view_NCHW in zip(flips, seen[1:], strict=True):
         assert torch.equal(seen[0].flip(axes), view_NCHW)
-    assert len(seen) == 1 + len(flips)
     for axes in flips:
         hook = learner.model.register_forward_pre_hook(
             lambda module, inputs, axes=axes: inputs[0].flip(axes)
@@ -129,39 +117,33 @@ def test_test_time_flip_evaluates_all_views_alike(flips):
         hook.remove()
 
 
-@pytest.mark.parametrize("class_weights", [None, [1.0 + label for label in range(10)]])
-def test_metrics_equal_those_of_a_plain_loop(class_weights):
-    settings = {
-        "norm": "group",
-        "dtype": "float64",
-        "batch_size": 49,
-        "lr_schedule": "constant",
-    }
-    learner = tiny(**settings, class_weights=class_weights)
-    weights = class_weights and torch.tensor(class_weights).double()
-    model = learner.model
+def test_metrics_equal_those_of_a_plain_loop():
+    weights = [1.0 + label for label in range(10)]
+    settings = {"norm": "group", "dtype": "float64", "class_weights": weights}
+    learner = tiny(**settings, batch_size=49)
     data = load_image_set(DataChoice("tiny"), torch.device("cpu"))
 
     def measure(split, weights=None):
         rows = data.splits[split]
         x = data.rows_NP[rows].view(-1, 32, 32, 3).permute(0, 3, 1, 2).double() / 255
-        logits = model.eval()((x - 0.5) / 0.25)
+        logits = learner.model.eval()((x - 0.5) / 0.25)
         labels = data.labels_N[rows]
         loss = torch.nn.functional.cross_entropy(logits, labels, weights).item()
         return loss, (logits.argmax(1) == labels).double().mean().item()
 
     # Of one batch, so it is the loss before the update
-    before, _ = measure("train", weights)
+    before, _ = measure("train", torch.tensor(weights).double())
     report = learner.step()
     assert report["train_loss"] == pytest.approx(before, rel=1e-6)
-    assert (report["val_loss"], report["val_accuracy"]) == pytest.approx(
-        measure("validation")
+    validated = report["val_loss"], report["val_accuracy"]
+    assert validated == pytest.approx(measure("validation"))
+    tested = learner.test()
+    assert (tested.pop("test_loss"), tested.pop("test_accuracy")) == pytest.approx(
+        measure("test")
     )
-    labels = data.labels_N[data.splits["test"]]
-    share = labels.bincount().max().item() / len(labels)
-    assert tuple(learner.test().values()) == pytest.approx(
-        (*measure("test"), len(labels), share)
-    )
+    labels_N = data.labels_N[data.splits["test"]]
+    share = labels_N.bincount().max().item() / len(labels_N)
+    assert tested == {"images": len(labels_N), "baseline": share}
 
 
 def test_step_of_a_diverged_model_reports_a_loss_that_is_not_finite():
@@ -169,18 +151,15 @@ def test_step_of_a_diverged_model_reports_a_loss_that_is_not_finite():
     assert not math.isfinite([learner.step() for _ in range(2)][-1]["val_loss"])
 
 
-@pytest.mark.parametrize(("schedule", "warmup_epochs"), [("one_cycle", 0), ("step", 1)])
-def test_load_state_dict_of_a_longer_trial_stretches_the_schedule(
-    schedule, warmup_epochs
-):
-    settings = {"lr": 0.1, "lr_schedule": schedule, "warmup_epochs": warmup_epochs}
-    learner = tiny(epochs=6, **settings)
-    complete = [learner.step()["lr"] for _ in range(6)]
-    short = tiny(epochs=3, **settings)
-    longer = tiny(epochs=6, **settings)
+def test_load_state_dict_of_a_longer_trial_stretches_the_schedule():
+    settings = {"lr": 0.1, "lr_schedule": "step", "warmup_epochs": 1}
+    learner = tiny(epochs=4, **settings)
+    complete = [learner.step()["lr"] for _ in range(4)]
+    short = tiny(epochs=2, **settings)
+    longer = tiny(epochs=4, **settings)
     short.step()
     longer.load_state_dict(short.state_dict())
-    assert [longer.step()["lr"] for _ in range(5)] == pytest.approx(complete[1:])
+    assert [longer.step()["lr"] for _ in range(3)] == pytest.approx(complete[1:])
 
 
 def test_image_classifier_raises_every_fault_of_its_settings():
@@ -225,10 +204,9 @@ def test_training_on_the_validation_split_reports_the_epochs_and_tests():
     refit = digits(train_on="train+validation")
     report = refit.step()
     assert report.keys() == set(refit.metrics)
-    assert (report["epochs_trained"], refit.step()["epochs_trained"]) == (1, 2)
+    assert [report["epochs_trained"], refit.step()["epochs_trained"]] == [1, 2]
     data = refit.state_dict()["data"]
     assert (data["train"], data["validation"], data["baseline"]) == (1437, 0, None)
-    assert refit.test()["images"] == 360
     assert set(digits().metrics) - set(refit.metrics) == {"val_loss", "val_accuracy"}
 
 

@@ -38,15 +38,6 @@ def test_measures_equal_those_of_sklearn():
     assert measured.matrix == sklearn.confusion_matrix(LABELS_N, predicted_N).tolist()
 
 
-def test_counts_of_parts_add_up():
-    loss = CrossEntropy(torch.float64, metrics=OPTIONAL_METRICS, classes=CLASSES)
-    parts = [
-        loss.compute_sums(LOGITS_NK[r], LABELS_N[r]) for r in (slice(17), slice(17, 60))
-    ]
-    assert torch.allclose(sum(parts), loss.compute_sums(LOGITS_NK, LABELS_N))
-    assert len(parts[0]) == len(loss.init_sums(torch.device("cpu")))
-
-
 LOGITS2_NK = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 5.0]])
 LABELS2_N = torch.tensor([0, 1])
 
@@ -83,16 +74,13 @@ LABELS = torch.tensor([0] * 6 + [1] * 3 + [2])
 
 
 def test_class_weights_balanced_are_inverse_shares():
-    weights_K = compute_class_weights("balanced", LABELS, classes=3)
-    assert weights_K.tolist() == pytest.approx([10 / 18, 10 / 9, 10 / 3])
-    absent_K = compute_class_weights("balanced", LABELS, classes=4)
-    assert absent_K.tolist() == pytest.approx([10 / 18, 10 / 9, 10 / 3, 0])
+    weights_K = compute_class_weights("balanced", LABELS, classes=4)
+    assert weights_K.tolist() == pytest.approx([10 / 18, 10 / 9, 10 / 3, 0])
 
 
 @pytest.mark.parametrize("setting", [(1, 2, 5), (0, 0.5, 0.5)])
 def test_class_weights_have_mean_1_over_images(setting):
     weights_K = compute_class_weights(setting, LABELS, classes=3)
     assert weights_K[LABELS].mean().item() == pytest.approx(1)
-    assert torch.allclose(
-        weights_K / weights_K[1], torch.tensor(setting).double() / setting[1]
-    )
+    expected_K = torch.tensor(setting).double() * weights_K[1] / setting[1]
+    assert torch.allclose(weights_K, expected_K)

@@ -4,7 +4,6 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import OneCycleLR
 
 from tuner.errors import SpecError
 from tuner.vision.optimizer import (
@@ -63,15 +62,10 @@ def test_muon_leaves_other_layers_to_sgd():
     same = {"lr": 0.3, "momentum": 0.8, "weight_decay": 0.01}
     for model, name in ((ours, "muon"), (theirs, "sgdw")):
         optimizer = build_optimizer(ClassifierSettings(optimizer=name, **same), model)
-        for step in range(3):
-            set_gradients(model, step)
-            optimizer.step()
-    expected = theirs.state_dict()
-    differ = {
-        name
-        for name, value in ours.state_dict().items()
-        if (value != expected[name]).any()
-    }
+        set_gradients(model, 0)
+        optimizer.step()
+    states = zip(ours.state_dict().items(), theirs.state_dict().values(), strict=True)
+    differ = {name for (name, own), value in states if not torch.equal(own, value)}
     assert differ == HIDDEN
 
 
@@ -91,7 +85,7 @@ def rates(schedule, *, steps, taken, **more):
 
 
 RECIPES = [
-    *({"schedule": name, "warmup_epochs": w} for name in SCHEDULES for w in (0, 2, 8)),
+    *({"schedule": name, "warmup_epochs": w} for name in SCHEDULES for w in (0, 8)),
     {"schedule": "step", "epochs": 4, "lr_steps": [1, 3.5], "lr_step_factor": 0.5},
     {"schedule": "step", "warmup_epochs": 2, "lr_steps": [1], "lr_step_factor": 0.2},
 ]
@@ -103,18 +97,6 @@ def test_lr_schedule_has_these_rates(snapshot):
         snapshot(f"{recipe}\n{' '.join(f'{rate:.3f}' for rate in got)}")
 
 
-@pytest.mark.parametrize("steps", [2, 3, 7])
-def test_one_cycle_equals_that_of_torch(steps):
-    optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    theirs = OneCycleLR(optimizer, 0.5, total_steps=steps, cycle_momentum=False)
-    expected = []
-    for _ in range(steps):
-        expected.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        theirs.step()
-    assert rates("one_cycle", steps=steps, taken=steps) == pytest.approx(expected)
-
-
 def test_one_cycle_does_not_rise_in_a_single_step():
     cycle = partial(rates, "one_cycle", warmup_epochs=0.1)
     assert cycle(steps=2, taken=2) == pytest.approx([0.02, 0.5])
@@ -122,8 +104,8 @@ def test_one_cycle_does_not_rise_in_a_single_step():
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("steps", [1, 2, 7])
-@pytest.mark.parametrize("warmup_epochs", [0, 0.1, 9.9])
+@pytest.mark.parametrize("steps", [1, 7])
+@pytest.mark.parametrize("warmup_epochs", [0, 9.9])
 def test_lr_schedule_beyond_its_end_keeps_the_last_rate(schedule, steps, warmup_epochs):
     got = rates(schedule, steps=steps, taken=steps + 3, warmup_epochs=warmup_epochs)
     assert got[steps:] == [got[steps - 1]] * 3
@@ -141,20 +123,16 @@ def after(gradients, **settings):
     return model.weight.item()
 
 
-@pytest.mark.parametrize(("momentum", "weight"), [(0, 0.9), (0.9, 1 - 0.19 - 0.081)])
-def test_sgd_follows_nesterov(momentum, weight):
+def test_sgd_follows_nesterov():
     # d = g + m * v with v = g at first: 0.1 * 1.9, then v = 0.9, d = 0.81
-    moved = after(
-        (1.0, 0.0), lr=0.1, optimizer="sgd", weight_decay=0, momentum=momentum
-    )
-    assert moved == pytest.approx(weight)
+    moved = after((1.0, 0.0), lr=0.1, weight_decay=0, momentum=0.9)
+    assert moved == pytest.approx(1 - 0.19 - 0.081)
 
 
-@pytest.mark.parametrize("name", ["sgd", "sgdw"])
-def test_only_sgdw_decays_alike_at_any_lr(name):
-    decayed = partial(after, [0.0], optimizer=name, momentum=0, weight_decay=0.01)
-    assert decayed(lr=0.5) == pytest.approx(0.99 if name == "sgdw" else 0.995)
-    assert decayed(lr=0.1) == pytest.approx(0.99 if name == "sgdw" else 0.999)
+@pytest.mark.parametrize(("name", "weight"), [("sgd", 0.999), ("sgdw", 0.99)])
+def test_only_sgdw_decays_alike_at_any_lr(name, weight):
+    decayed = after([0.0], optimizer=name, momentum=0, weight_decay=0.01, lr=0.1)
+    assert decayed == pytest.approx(weight)
 
 
 def network():
@@ -174,8 +152,7 @@ def test_sgd_has_no_momentum_after_a_first_step_that_overflows(monkeypatch):
     optimizer = build_optimizer(ClassifierSettings(), model)
     scaler = torch.amp.GradScaler("cpu")
     for gradient in (math.inf, 1.0):
-        for parameter in model.parameters():
-            parameter.grad = torch.full_like(parameter, gradient)
+        model.weight.grad = torch.full_like(model.weight, gradient)
         scaler.scale(torch.ones(()))
         scaler.step(optimizer)
         scaler.update()

@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -20,16 +21,11 @@ from tuner.vision.pipeline import _Layers, count_micro_batches, split_costs
 def test_cuts_have_a_layer_each_and_no_cost_above_that_of_equal_counts(costs, data):
     stages = data.draw(st.integers(1, len(costs)))
     ranges = split_costs(costs, stages)
-    assert [position for positions in ranges for position in positions] == list(
-        range(len(costs))
-    )
+    assert [*chain(*ranges)] == [*range(len(costs))]
     assert len(ranges) == stages
     assert all(ranges)
-    equal = np.array_split(costs, stages)
-    dearest = max(
-        sum(costs[position] for position in positions) for positions in ranges
-    )
-    assert dearest <= max(part.sum() for part in equal)
+    dearest = max(sum(costs[n] for n in positions) for positions in ranges)
+    assert dearest <= max(part.sum() for part in np.array_split(costs, stages))
 
 
 @given(st.integers(1, 500), st.integers(1, 20))

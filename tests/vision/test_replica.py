@@ -1,5 +1,6 @@
 """Replicas in two real processes over gloo; see test_image_classifier.py, too."""
 
+from contextlib import contextmanager
 from functools import partial
 from unittest.mock import patch
 
@@ -50,25 +51,29 @@ def nothing_fits_on_rank_1(rank):
 on_cuda = patch.object(replica, "OVERLAPPING", ("cpu",))
 
 
+@contextmanager
+def watch_exchange():
+    """Within it DistributedDataParallel exchanges the gradients."""
+    ran = set()
+    with register_module_forward_pre_hook(lambda module, _: ran.add(type(module))):
+        yield
+    assert DistributedDataParallel in ran
+
+
 @on_cuda
 def overlapping(rank):
     """As on CUDA: after one step of agreement the exchange is DistributedDataParallel's."""
     learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
     learner.load_state_dict({**learner.state_dict(), "micro_batch_size": 3})
-    ran = set()
     agreed = []
-    hook = register_module_forward_pre_hook(
-        lambda module, inputs: ran.add(type(module))
-    )
     smallest = Ranks.find_smallest
-    Ranks.find_smallest = lambda self, value: (
-        agreed.append(value) or smallest(self, value)
-    )
-    result = {**trained(learner), "agreed": agreed}
-    Ranks.find_smallest = smallest
-    hook.remove()
-    assert DistributedDataParallel in ran
-    return result
+
+    def find_smallest(self, value):
+        agreed.append(value)
+        return smallest(self, value)
+
+    with patch.object(Ranks, "find_smallest", find_smallest), watch_exchange():
+        return {**trained(learner), "agreed": agreed}
 
 
 @on_cuda

@@ -2,7 +2,7 @@
 
 import re
 from functools import partial
-from itertools import combinations
+from itertools import product
 
 import calls
 import photos
@@ -52,70 +52,47 @@ def test_check_settings_without_files_ignores_a_missing_folder(tmp_path):
 @pytest.mark.parametrize(
     "values",
     [
-        {"model": "net", "dataset": "cifar10", "l1": 8, "l2": 4, "data_dir": "/data"},
         {"precision": "float32", "dtype": "float64", "compile": True},
-        {"batch_size": 64.0, "epochs": 3, "seed": 5},
-        {
-            "warmup_epochs": 0.5,
-            "epochs": 1,
-            "crop_scale": 0.35,
-            "crop_padding": 0,
-            "flip": True,
-        },
+        {"batch_size": 64.0},
+        {"warmup_epochs": 0.5, "epochs": 1, "crop_scale": 0.35, "crop_padding": 0},
         {"lr_schedule": "step", "lr_steps": 5, "lr_step_factor": 0.2},
-        {"lr_schedule": "step", "lr_steps": [3, 9.5], "mixup": 0.2, "cutmix": 1},
-        {
-            "class_weights": [1] * 9 + [0],
-            "metrics": ["macro_f1", "top5_accuracy", "macro_f1"],
-        },
+        {"class_weights": [1] * 9 + [0], "metrics": ["macro_f1", "macro_f1"]},
     ],
 )
 def test_check_settings_of_sound_values_finds_no_fault(values):
     assert check_settings(values) == []
 
 
+# A bound is in docs/spec.md, too; here are those that another setting or the data set decides
 BEYOND = {
     "dataset": ["foldr", "foldr:my photos", "foldr:photos", "folder:", "cifar"],
-    "lr": [0, float("nan")],
-    "momentum": [1, -0.1],
-    "weight_decay": [-1e-9],
-    "label_smoothing": [1],
-    "batch_size": [0, 1078],
-    **{name: [0] for name in ("epochs", "width")},
-    **{name: [-1] for name in ("seed", "split_seed")},
+    "lr": [float("nan")],
+    "batch_size": [1078],
+    "width": [0],
     "crop_padding": [5],
     "cutout": [9],
     "image_size": [16],
-    "dtype": ["float16"],
-    "precision": ["bfloat16"],
     "norm": ["layer"],
-    "lr_schedule": ["linear"],
     "optimizer": ["adam", "lbfgs"],
-    **{name: ["perhaps"] for name in ("compile", "flip", "vertical_flip")},
     "data_dir": ["/data"],
-    **{name: [4] for name in ("l1", "l2")},
-    "warmup_epochs": [-1, 10],
-    "clip_grad_norm": [-1],
-    "ema_decay": [1, -0.1],
-    "mixup": [-1, 101],
-    "cutmix": [float("nan")],
-    "crop_scale": [0, 1.1, float("nan")],
-    "decay_norms_and_biases": ["perhaps"],
+    "l1": [4],
+    "warmup_epochs": [10],
     "lr_steps": [[3]],
     "lr_step_factor": [0.1],
     "class_weights": [[1, 2], [1] * 11, [0] * 10, "even", []]
     + [[1] * 9 + [value] for value in (-1, True, float("inf"))],
     "metrics": [["val_macro_f1"], {"macro_f1": 1}],
-    **{name: [0.1] for name in ("muon_lr", "muon_momentum")},  # without Muon
+    "muon_lr": [0.1],  # without Muon
+    "muon_momentum": [0.1],
     "unfreeze_epoch": [1],
     "freeze": [3, ["head", None]],
     "start_from": ["/nowhere/at/all.pt"],
     "train_layers": ["head"],  # of random weights
     "fit_head": [True],
     "pixel_stats": ["coco", 3],
-    "folds": [1, 21, 2.5, 5],
-    "crops_per_image": [-1, 65, 2],
-    "fold_epochs": [0, 3],
+    "folds": [5],
+    "crops_per_image": [2],
+    "fold_epochs": [3],
 }
 LBFGS = {"optimizer": "lbfgs", "train_layers": "head", "start_from": __file__}
 NOT_BY_LBFGS = {
@@ -244,14 +221,6 @@ EXTREMES = {
     "class_weights": ("balanced", [1.0] * 10),
     "model_args": ({"width": 8},),
 }
-NEVER_SEARCHED = {
-    "train_on",
-    "folds",
-    "fold_epochs",
-    "resplit",
-    "image_size",
-    "weights_sha256",
-}
 
 
 def list_values(name):
@@ -274,23 +243,19 @@ def list_values(name):
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_settings_that_fail_together_alone_are_among_the_combined_ones(base):
+def test_settings_that_are_not_combined_fail_with_no_other_one(base):
     def is_sound(values):
         return not check_settings({**base, **values}, files=False)
 
     sound = [
         (name, value)
-        for name in ClassifierSettings.model_fields.keys()
-        - base.keys()
-        - NEVER_SEARCHED
+        for name in ClassifierSettings.model_fields.keys() - base.keys()
         for value in list_values(name)
         if is_sound({name: value})
     ]
-    failing = {
-        name
-        for (one, value), (other, beside) in combinations(sound, 2)
-        if one != other and not is_sound({one: value, other: beside})
-        for name in (one, other)
-    }
-    assert failing
-    assert failing <= COMBINED
+    alone = [(name, value) for name, value in sound if name not in COMBINED]
+    assert {
+        name for name, _ in alone
+    } == ClassifierSettings.model_fields.keys() - COMBINED
+    for (one, value), (other, beside) in product(alone, sound):
+        assert is_sound({other: beside, one: value}), (one, other)

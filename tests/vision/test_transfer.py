@@ -45,7 +45,7 @@ def saved(state, folder, name="weights.pt"):
     return folder / name
 
 
-@pytest.mark.parametrize("prefix", ["", "net.", "module.", "_orig_mod.module."])
+@pytest.mark.parametrize("prefix", ["", "net.", "_orig_mod.module."])
 def test_without_prefix_names_the_weights_as_the_network_does(prefix):
     """Weights of other parts keep their names."""
     state = model().state_dict()
@@ -70,19 +70,14 @@ def test_start_from_of_other_classes_keeps_the_new_head():
     head = target[3].weight.clone()
     new, unused = load_initial_weights(target, source.state_dict(), source="x")
     assert (new, unused) == (["3.weight", "3.bias"], [])
-    assert torch.equal(target[0].weight, source[0].weight)
-    assert torch.equal(target[1].running_var, source[1].running_var)
+    assert is_equal(dict(target[:2].state_dict()), dict(source[:2].state_dict()))
     assert torch.equal(target[3].weight, head)
-    assert load_initial_weights(model(), model().state_dict(), source="x") == ([], [])
 
 
 def test_start_from_names_unused_weights_and_refuses_many(snapshot):
-    weights = {
-        **model().state_dict(),
-        **{f"aux.{n}": torch.zeros(1) for n in range(90)},
-    }
-    few = dict(list(weights.items())[:10])
-    assert load_initial_weights(model(), few, source="x") == ([], ["aux.0"])
+    weights = model().state_dict() | {"aux.0": torch.zeros(1)}
+    assert load_initial_weights(model(), weights, source="x") == ([], ["aux.0"])
+    weights |= {f"aux.{n}": torch.zeros(1) for n in range(90)}
     with snapshot.raises(SpecError):
         load_initial_weights(model(), weights, source="x")
 
@@ -120,8 +115,9 @@ def test_start_faults_try_the_head_where_it_trains_alone(tmp_path):
 
 def source_file(tmp_path, **settings):
     learner = ImageClassifier(settings, TINY)
-    reports = [learner.step() for _ in range(3)]
-    return str(saved(learner.state_dict(), tmp_path)), reports[-1]
+    learner.step()
+    report = learner.step()
+    return str(saved(learner.state_dict(), tmp_path)), report
 
 
 def weights(learner):
@@ -133,9 +129,7 @@ def test_start_from_begins_with_the_loss_of_its_source(tmp_path, capsys):
     settings = {**TINY, "norm": "group", "lr": 1e-9}
     first = ImageClassifier({"start_from": path}, settings).step()
     assert "started from" in capsys.readouterr().out
-    fresh = ImageClassifier({}, settings).step()
     assert first["val_loss"] == pytest.approx(source["val_loss"], abs=1e-4)
-    assert fresh["val_loss"] != pytest.approx(source["val_loss"], abs=1e-2)
 
 
 def test_start_from_file_is_needed_only_at_the_start(snapshot, tmp_path):
@@ -153,10 +147,9 @@ def test_start_from_file_is_needed_only_at_the_start(snapshot, tmp_path):
 
 
 def test_frozen_layers_change_only_after_unfreeze_epoch():
-    learner = ImageClassifier({"freeze": ["features"], "unfreeze_epoch": 2}, TINY)
+    learner = ImageClassifier({"freeze": ["features"], "unfreeze_epoch": 1}, TINY)
     before = weights(learner)
-    for _ in range(2):
-        learner.step()
+    learner.step()
     held = weights(learner)
     same = {name for name in before if torch.equal(before[name], held[name])}
     # Statistics too

@@ -1,58 +1,38 @@
 """Data sets of CIFAR-10's shape with a few images; here class k is a little brighter than k - 1."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
 
 
-def info(
-    load: Callable[..., ImageArrays], *, train: int, validation: int, test: int
-) -> DatasetInfo:
-    return DatasetInfo(
-        load,
-        channels=3,
-        image_size=32,
-        classes=tuple("0123456789"),
-        train=train,
-        validation=validation,
-        test=test,
-        mean=(0.5, 0.5, 0.5),
-        std=(0.25, 0.25, 0.25),
-        files=False,
-        title="tiny images",
-        origin="a random number generator",
-        licence="none needed",
-    )
-
-
-def size(of: DatasetInfo) -> int:
-    return of.train + of.validation + of.test
-
-
-def arrays(
-    of: DatasetInfo, images: np.ndarray, labels: np.ndarray, positions: np.ndarray
-) -> ImageArrays:
-    """The splits are consecutive parts of `positions`."""
-    parts = np.split(positions, np.cumsum([of.train, of.validation]))
-    splits = dict(zip(("train", "validation", "test"), parts, strict=True))
-    return ImageArrays(images.astype(np.uint8), labels.astype(np.int64), splits)
-
-
-def load(folder: Path, *, split_seed: int) -> ImageArrays:
+def load(folder, *, split_seed):
     rng = np.random.default_rng(split_seed)
-    labels = np.arange(size(INFO)) % 10
-    images = (
-        rng.integers(0, 100, (len(labels), 32, 32, 3))
-        + 15 * labels[:, None, None, None]
-    )
-    return arrays(INFO, images, labels, rng.permutation(len(labels)))
+    count = INFO.train + INFO.validation + INFO.test
+    labels = np.arange(count) % 10
+    noise = rng.integers(0, 100, (count, 32, 32, 3))
+    images = noise + 15 * labels[:, None, None, None]
+    first = INFO.train, INFO.train + INFO.validation
+    rows = np.split(rng.permutation(count), first)
+    splits = dict(zip(("train", "validation", "test"), rows, strict=True))
+    return ImageArrays(images.astype(np.uint8), labels, splits)
 
 
 # With batches of 16 the last one holds 1 image, so that a second rank gets none.
-INFO = info(load, train=49, validation=21, test=13)
+INFO = DatasetInfo(
+    load,
+    channels=3,
+    image_size=32,
+    classes=tuple("0123456789"),
+    train=49,
+    validation=21,
+    test=13,
+    mean=(0.5, 0.5, 0.5),
+    std=(0.25, 0.25, 0.25),
+    files=False,
+    title="tiny images",
+    origin="a random number generator",
+    licence="none needed",
+)
 
 
 TINY = {
