@@ -1,6 +1,7 @@
 """Finished experiments of real classifiers, trained in this process, to be handed over."""
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,13 @@ REFITS = {
     "chosen_by": "val_loss",
     "value": 0.25,
 }
+
+
+def encode_state(state: Mapping[str, Any]) -> bytes:
+    """What a checkpoint's file holds."""
+    file = BytesIO()
+    torch.save(state, file)
+    return file.getvalue()
 
 
 def read_card(folder: Path) -> str:
@@ -81,8 +89,5 @@ def _train(
     writer.add("trial_started", trial_id=trial_id, config=config, **seeding)
     for epoch, metrics in enumerate(reports, 1):
         writer.add("result", trial_id=trial_id, epoch=epoch, metrics=metrics)
-    path = writer.folder / "trials" / trial_id / "checkpoints" / str(steps) / "state.pt"
-    path.parent.mkdir(parents=True)
-    torch.save(learner.state_dict(), path)
-    writer.journal_checkpoint(trial_id, steps, path)
+    writer.checkpoint(trial_id, steps, encode_state(learner.state_dict()))
     writer.add("trial_ended", trial_id=trial_id, status="completed")

@@ -144,8 +144,10 @@ def test_a_confirmation_draws_the_split_that_did_not_come_with_the_images(
     assert choose({**training, "folds": 3}) == {"resplit": True}
 
 
-def test_a_confirmation_of_images_that_are_not_here_draws_no_split():
-    assert DECLARATION.choose_confirm_constants({"dataset": "folder:/not/here"}) == {}
+def test_a_confirmation_draws_a_split_unless_the_images_may_have_one():
+    choose = DECLARATION.choose_confirm_constants
+    assert choose({"dataset": "cifar10"}) == {"resplit": True}
+    assert choose({"dataset": "folder:/not/here"}) == {}
 
 
 def folded(**fields):

@@ -9,55 +9,15 @@ import tiny_images
 import torch
 from torch import nn
 
-from tuner.vision.batches import ImageSet, load_image_set, sample_evenly
-from tuner.vision.blueprint import build_blueprint
-from tuner.vision.catalog import DataChoice
+from tuner.vision.batches import ImageSet, sample_evenly
 from tuner.vision.evaluation import (
     Likeliest,
-    Predictor,
     find_doubtful_labels,
     list_mistakes,
-    measure,
     prepare_device,
 )
 from tuner.vision.features import Features
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.settings import ClassifierSettings
-
-RECIPE = {
-    "lr": 0.3,
-    "width": 4,
-    "test_time_flip": True,
-    "metrics": ["balanced_accuracy"],
-}
-
-
-@pytest.mark.parametrize(
-    "recipe", [{"dtype": "float64"}, {**RECIPE, "class_weights": "balanced"}]
-)
-def test_measure_equals_the_learners_test(recipe):
-    learner, measured = both({"model": "cnn", **recipe})
-    assert measured == pytest.approx(learner.test())
-    assert (measured["images"], measured["baseline"]) == (360, 37 / 360)
-
-
-def both(values):
-    """A Learner that has trained, and what `measure` gives of a copy of its model."""
-    values = {"dataset": "digits", **values}
-    learner = ImageClassifier({}, {**values, "epochs": 1, "seed": 3})
-    learner.step()
-    device = torch.device("cpu")
-    settings = ClassifierSettings(**values)
-    images = load_image_set(DataChoice("digits"), device)
-    plan = build_blueprint(settings, images.info)
-    model = plan.initialize_model()
-    model.load_state_dict(learner.model.state_dict())
-    predictor = Predictor(
-        model, plan, settings, device, (images.info.mean, images.info.std)
-    )
-    metrics, details = measure(predictor, images, metrics=settings.metrics)
-    assert sum(map(sum, details["confusion"]["matrix"])) == metrics["images"]
-    return learner, metrics
 
 
 def separable(count=300, classes=3):

@@ -331,7 +331,7 @@ def load_images(learner, split):
     return batcher.build_batch(images.splits[split])
 
 
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(
     flips=st.fixed_dictionaries(
         {

@@ -14,7 +14,6 @@ from tuner.vision.settings import (
     COMBINED,
     ClassifierSettings,
     check_settings,
-    resolve_model_settings,
 )
 
 
@@ -150,17 +149,6 @@ def show_faults(snapshot, values, **how):
 def test_check_settings_names_what_excludes_another(snapshot):
     for values in NOT_TOGETHER:
         show_faults(snapshot, values)
-
-
-def test_model_settings_fill_in_the_models_defaults():
-    assert resolve_model_settings(ClassifierSettings()) == {
-        "width": 16,
-        "norm": "batch",
-    }
-    group = ClassifierSettings(width=3, norm="group")
-    assert resolve_model_settings(group) == {"width": 3, "norm": "group"}
-    net = ClassifierSettings(model="net", dataset="cifar10", l1=7)
-    assert resolve_model_settings(net) == {"l1": 7, "l2": 84}
 
 
 def test_check_settings_makes_few_calls():

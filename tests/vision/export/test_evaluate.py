@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from handed import encode_state
 from synthetic import Writer, make_folder, read_document
 
 from tuner.errors import CheckpointError, UsageError
@@ -78,12 +79,8 @@ def folder(tmp_path):
     for number, values in ((1, [0.5, 0.4]), (2, [0.6, 0.9, 0.8])):
         trial_id = writer.trial(number, values)
         for epoch, accuracy in enumerate(values, start=1):
-            path = (
-                folder / "trials" / trial_id / "checkpoints" / str(epoch) / "state.pt"
-            )
-            path.parent.mkdir(parents=True)
-            torch.save({"accuracy": accuracy, "bias": torch.zeros(1)}, path)
-            writer.journal_checkpoint(trial_id, epoch, path)
+            state = {"accuracy": accuracy, "bias": torch.zeros(1)}
+            writer.checkpoint(trial_id, epoch, encode_state(state))
     writer.end()
     return folder
 

@@ -62,7 +62,7 @@ def expected(model, file):
     ("training", "rounding"),
     [
         ({"test_time_flip": True, "vertical_flip": True, "dtype": "float64"}, 1e-6),
-        ({"precision": "bf16"}, 0.05),
+        ({"precision": "bf16", "metrics": ["balanced_accuracy"]}, 0.05),
     ],
 )
 def test_predict_gives_the_probabilities_of_evaluate(
@@ -81,6 +81,9 @@ def test_predict_gives_the_probabilities_of_evaluate(
     assert measured["test_loss"] == pytest.approx(mean(losses), abs=1e-6)
     right = mean(each.label == name for each, name in labelled)
     assert measured["test_accuracy"] == pytest.approx(right)
+    # Of classes of equally many images
+    assert measured.get("test_balanced_accuracy", right) == pytest.approx(right)
+    assert ("test_balanced_accuracy" in measured) == ("metrics" in training)
     assert measured["images"] == 150
 
 
@@ -149,8 +152,8 @@ def test_image_files_are_in_order_and_below_folders(tmp_path):
         (tmp_path / name).touch()
     (tmp_path / "b/loop").symlink_to(tmp_path)
     assert find_image_files([tmp_path]) == [str(tmp_path / name) for name in names]
-    paths = ["a.txt", str(tmp_path / ".c"), "gone"]
-    assert find_image_files(paths) == ["a.txt", str(tmp_path / ".c/1.png"), "gone"]
+    hidden = str(tmp_path / ".c")
+    assert find_image_files(["gone", hidden]) == ["gone", f"{hidden}/1.png"]
 
 
 def test_predict_rejects_model_without_image_input(snapshot, model, tmp_path):

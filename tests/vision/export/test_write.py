@@ -4,7 +4,7 @@ import os
 import pytest
 import torch
 from confirmed import FOUND, retrained, searched
-from handed import trained
+from handed import encode_state, trained
 from safetensors.torch import load_file
 from synthetic import Writer, make_folder, read_document
 
@@ -20,10 +20,7 @@ def experiment(tmp_path, state):
     """An experiment whose first trial has the checkpoint `state` at epoch 2."""
     writer = Writer(make_folder(tmp_path / "digits"))
     trial_id = writer.trial(1, [0.5, 0.75], config={"lr": 0.1})
-    path = writer.folder / "trials" / trial_id / "checkpoints/2/state.pt"
-    path.parent.mkdir(parents=True)
-    torch.save(state, path)
-    writer.journal_checkpoint(trial_id, 2, path)
+    writer.checkpoint(trial_id, 2, encode_state(state))
     writer.trial(2, [0.25])
     writer.end()
     return writer.results
@@ -114,9 +111,8 @@ def confirmed(tmp_path):
     results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     for folder, trial_id in ((search.folder, "00001"), (results.folder, "00003")):
         writer = Writer(folder, resumed=True)
-        path = writer.checkpoint(trial_id, 2)
-        torch.save({"model": {"of": torch.tensor(int(trial_id))}}, path)
-        writer.journal_checkpoint(trial_id, 2, path)
+        state = {"model": {"of": torch.tensor(int(trial_id))}}
+        writer.checkpoint(trial_id, 2, encode_state(state))
         writer.end()
     return Results(search.folder)
 

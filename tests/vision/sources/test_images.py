@@ -122,3 +122,10 @@ def test_require_of_missing_package_names_extra(snapshot, tmp_path, monkeypatch)
     with snapshot.raises(FaultsError):
         check_package("no_such_package", "extra", "NAME")
     check_package("numpy", "extra", "NAME")
+
+
+def test_complete_splits_of_copies_alone_raises(snapshot):
+    labels = np.arange(8) % 2
+    splits_N = np.zeros(8, np.uint8)
+    with snapshot.raises(DataError):
+        complete_splits(labels, splits_N, seed=0, groups_N=labels)
