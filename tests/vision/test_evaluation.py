@@ -92,6 +92,10 @@ def test_test_lists_the_surest_mistakes_with_their_files(tmp_path, data_home):
         assert entry["file"].startswith(f"{folder}/{entry['label']}/")
         assert entry["predicted"] != entry["label"]
     assert learner.examine_images() == {}  # there are no features to judge by
+    weights = tmp_path / "weights.pt"
+    torch.save(learner.model.state_dict(), weights)
+    constants |= {"start_from": str(weights), "fit_head": True}
+    assert "doubtful_labels" in ImageClassifier({}, constants).examine_images()
 
 
 def test_mistakes_are_found_wherever_they_lie_in_the_split():
