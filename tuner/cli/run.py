@@ -103,9 +103,8 @@ def _refit_best(results: Results, address: str) -> Results | None:
     from tuner.spec.experiment import FINAL
 
     if should_refit(results):
-        is_final = results.spec.refit == FINAL
-        images = "all images" if is_final else "training and validation images"
-        warn(f"training the best config on {images}")
+        images = "all" if results.spec.refit == FINAL else "training and validation"
+        warn(f"training the best config on {images} images")
     refit = run_requested_refit(results, address=address)
     if refit is None and should_refit(results):
         go_on = format_resume_command(results.folder, results.spec.trainable)

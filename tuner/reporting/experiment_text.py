@@ -205,14 +205,17 @@ def _find_unused_budget(results: Results) -> tuple[float, str] | None:
     spec = results.document["spec"]
     budget_s = spec.get("time_budget_s")
     repeats_trial = spec.get("confirms") or spec.get("refits")
-    if not budget_s or results.status != events.COMPLETED or repeats_trial:
-        return None
-    if results.history.duration_s >= _USED * budget_s:
+    if (
+        not budget_s
+        or repeats_trial
+        or results.status != events.COMPLETED
+        or results.history.duration_s >= _USED * budget_s
+    ):
         return None
     if results.ended_by is None:
-        has_all = _has_all_samples(results)
-        why = "all that num_samples allows" if has_all else "no config is left to try"
-        return budget_s, why
+        if _has_all_samples(results):
+            return budget_s, "all that num_samples allows"
+        return budget_s, "no config is left to try"
     if results.ended_by == events.TIME_BUDGET and spec.get("refit"):
         return budget_s, "the refit has the remaining time"
     return None

@@ -26,6 +26,7 @@ _MOST_ROWS = 20_000  # features of images and crops, half a gigabyte
 _MOST_TURNED = 30_000  # with those of views upside down
 _PIXEL_S = 7e-7  # of the packaged network, on one core while the others compute, too
 _WIDE = 3.5  # times as many seconds and features of all networks side by side
+_WIDE_DECAY = 3  # times as much, for so many features
 _VIEWS = 2  # an image, and its mirror image; upside down as many again
 _FOLDS = 5
 # Images up to which heads are cross-validated; the validation split of more tells
@@ -137,10 +138,14 @@ def _build_head_search(model: object, plan: _HeadPlan) -> Search:
         points.append({**points[0], "levels": False})
     if plan.is_wide:
         space["model"] = f"choice(['{model}', '{SIDE_BY_SIDE}'])"
-        alone = {**points[0], "model": model}
-        # Three times as many features need more decay
-        points[0] = {**points[0], "weight_decay": 1.0}
-        points = [alone, *({**point, "model": SIDE_BY_SIDE} for point in points)]
+        wide = (
+            {**point, "weight_decay": round(_WIDE_DECAY * point["weight_decay"], 2)}
+            for point in points
+        )
+        points = [
+            {**points[0], "model": model},
+            *({**point, "model": SIDE_BY_SIDE} for point in wide),
+        ]
     return _HEADS._replace(space=space, points=tuple(points))
 
 
@@ -159,26 +164,22 @@ def _choose_head_plan(
     images = info.train + info.validation + info.test
     size = training.get("image_size")
     sizes = (size,) if isinstance(size, int) else _HEAD_SIZES
-    views = _VIEWS
-    if training.get("vertical_flip") or "vertical_flip" in space:
-        views = 2 * _VIEWS
-
-    def estimate_pass_s(size: int) -> float:
-        return images * size**2 * _PIXEL_S / count_usable_cpus()
-
-    fast = (
-        size
-        for size in sizes
-        if views * estimate_pass_s(size) <= _SIZE_SHARE * budget_s
-    )
+    always_turns = training.get("vertical_flip") or "vertical_flip" in space
+    views = 2 * _VIEWS if always_turns else _VIEWS
+    passes_s = {
+        size: images * size**2 * _PIXEL_S / count_usable_cpus() for size in sizes
+    }
+    fast = (size for size in sizes if views * passes_s[size] <= _SIZE_SHARE * budget_s)
     size = next(fast, sizes[-1])
-    pass_s = estimate_pass_s(size)
-    is_wide = has_wider and _WIDE * images * views <= _MOST_ROWS
-    is_wide = is_wide and _WIDE * views * pass_s <= _WIDE_SHARE * budget_s
+    pass_s = passes_s[size]
+    is_wide = (
+        has_wider
+        and _WIDE * images * views <= _MOST_ROWS
+        and _WIDE * views * pass_s <= _WIDE_SHARE * budget_s
+    )
     cost = _WIDE if is_wide else 1.0
-    most = min(_MOST_CROPS, int(_MOST_ROWS / images / cost) - views)
-    fitting = int(_CROPS_SHARE * budget_s / (cost * pass_s))
-    crops = max(0, min(most, fitting - views))
+    affordable = min(_MOST_ROWS / images, _CROPS_SHARE * budget_s / pass_s) / cost
+    crops = max(0, min(_MOST_CROPS, int(affordable) - views))
     turned = cost * (views + crops + _VIEWS)
     is_turned = (
         # Images that must not be mirrored have an up and down, too
