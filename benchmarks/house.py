@@ -55,8 +55,8 @@ PREPOSITIONS = (
 )
 # What there was on 2026-11-29, and a little more; expressions a line may only fall
 LIMITS = {
-    "tuner: expressions": 163_250,
-    "tuner: statements": 30_850,
+    "tuner: expressions": 163_300,
+    "tuner: statements": 30_860,
     "tuner: expressions a line": 3.6,
     "tuner: parallel assignments": 0.5,
     "tuner: without a verb first, %": 17.8,

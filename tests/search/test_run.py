@@ -81,6 +81,22 @@ def test_run_experiment_logs_a_doubt_unless_it_gets_a_plan(spec, searches, caplo
     assert len(caplog.records) == 1
 
 
+def test_resume_refuses_a_wider_space_whose_settings_fail_together(
+    snapshot, spec, searches
+):
+    space = {"crop_padding": "choice([0, 2])", "crop_scale": "choice([1.0])"}
+    run_experiment(spec.replace(search={"strategy": "random", "space": space}))
+    document = document_of(spec.folder)
+    wider = {"search.space.crop_scale": "choice([1.0, 0.5])"}
+    with snapshot.raises(SpecError):
+        resume_experiment(spec.folder, changes=wider)
+    assert document_of(spec.folder) == document
+    resume_experiment(
+        spec.folder, changes={"search.space.crop_padding": "choice([0, 1, 2])"}
+    )
+    assert len(searches) == 2
+
+
 def test_run_experiment_creates_the_folder_once(snapshot, spec, searches):
     run_experiment(spec)
     document = document_of(spec.folder)

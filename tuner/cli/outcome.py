@@ -31,17 +31,19 @@ def print_outcome(
     refit: of its best trial, whose model is then the one that is measured, if it can be.
     """
     from tuner.experiment.results.accuracy import describe_test
-    from tuner.experiment.results.confirmation import find_confirmation, is_final
+    from tuner.experiment.results.confirmation import find_confirmation
     from tuner.reporting.experiment_text import format_summary
 
     if results.is_confirmation and (confirmation := find_confirmation(results)):
         return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
     try:
         chosen = refit or results
+        refits = chosen.spec.refits
         test = _test_metrics(
             chosen,
             chosen.get_best_trial().trial_id,
-            evaluate=evaluate and not is_final(chosen),
+            # Nothing can measure a model that has trained on the test images, too
+            evaluate=evaluate and not (refits and refits.final),
         )
         code = choose_exit_code(results)
     except NoUsableTrialError as error:

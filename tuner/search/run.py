@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.cluster import connect as cluster
-from tuner.errors import UsageError
+from tuner.errors import SpecError, UsageError
 from tuner.experiment.changes import find_lengths, has_grown
 from tuner.experiment.control import read_current_document
 from tuner.experiment.files import EXPERIMENT, JOURNAL
@@ -25,6 +25,7 @@ from tuner.reporting.notifier import build_deliveries
 from tuner.search.extension import Extension, load_if_finished, resolve_trainable
 from tuner.search.preparation import Plan, prepare
 from tuner.spec.code import find_code, refuse_elsewhere
+from tuner.spec.declaration import find_paired_faults
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.notify import is_command
 from tuner.spec.plan import list_warnings
@@ -87,27 +88,27 @@ def resume_experiment(
     refuse_retired(document["spec"], f"the resume of {files.name}")
     if results := load_if_finished(folder, more):
         return results
-    recorded = build_spec(
-        document["spec"], str(folder / EXPERIMENT), recorded=True
-    ).trainable
+    recorded = build_spec(document["spec"], str(folder / EXPERIMENT), recorded=True)
     extended = more.apply(document, files)
     moved = {
         "name": files.name,
         "storage": files.storage,
-        "trainable": resolve_trainable(recorded, trainable, folder),
+        "trainable": resolve_trainable(recorded.trainable, trainable, folder),
         "notify": _filter_targets(extended["spec"]),
     }
     raw = {**extended["spec"], **moved}
     plan = prepare(
         raw, source=str(folder / EXPERIMENT), machine=_detect_machine(), recorded=True
     )
+    spec = plan.spec
+    if spec.search.space != recorded.search.space:
+        _refuse_new_pairs(spec, recorded)
     plan = _pin_data(plan)
     refuse_changed_data(plan, document, files.name)
     if cluster.is_connected():
         cluster.admit(plan.trained_spec)
-    spec = plan.spec
     is_changed = extended != document or (
-        trainable is not None and spec.trainable != recorded
+        trainable is not None and spec.trainable != recorded.trainable
     )
     written = {**extended, "spec": spec.model_dump(mode="json")} if is_changed else None
     return _run_search(
@@ -119,6 +120,14 @@ def resume_experiment(
         lengths=find_lengths(extended, spec),
         has_grown=has_grown(extended, files.name),
     )
+
+
+def _refuse_new_pairs(spec: ExperimentSpec, recorded: ExperimentSpec) -> None:
+    """Raise SpecError if two settings of the wider space fail together, and none did before."""
+    before = spec.model_copy(update={"search": recorded.search})
+    faults = list(find_paired_faults(spec))
+    if faults and not any(find_paired_faults(before)):
+        raise SpecError(faults, f"the resume of {spec.name}")
 
 
 def refuse_changed_data(plan: Plan, document: Mapping[str, Any], name: str) -> None:

@@ -319,12 +319,6 @@ def is_trained(refit: Results) -> bool:
     return first is not None and first.status == COMPLETED
 
 
-def is_final(results: Results) -> bool:
-    """Whether test images train, too, so that nothing can measure the model."""
-    refits = results.spec.refits
-    return bool(refits and refits.final)
-
-
 def _load_confirmation(results: Results) -> Confirmation | None:
     if not results.is_confirmation or results.status != COMPLETED:
         return None
