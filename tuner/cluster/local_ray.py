@@ -46,9 +46,7 @@ _advice: list[Callable[[], str]] = []
 
 
 @contextmanager
-def start_local_ray(
-    spec: ExperimentSpec | None, trials: int | None = None
-) -> Iterator[str]:
+def start_local_ray(spec: ExperimentSpec | None, trials: int | None) -> Iterator[str]:
     """A Ray of this process alone; yields its temporary folder, which goes with it.
 
     For a `spec` it gets its workers ready. Raises ExperimentError where Ray does not start.

@@ -40,7 +40,7 @@ def notify(text: str) -> None:
 
 
 def refuse_unfit(
-    nodes: Sequence[Node], storage: str, trainable: str, *, run: RunOnEach = run_on_each
+    nodes: Sequence[Node], storage: str, trainable: str, *, run: RunOnEach
 ) -> None:
     """Check that each of `nodes` shares the storage and finds the trainable's module.
 

@@ -45,7 +45,7 @@ def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path
 
 
 def find_experiment_folders(
-    storage: Path | str | None = None, *, trusted: Container[str] = ()
+    storage: Path | str | None, *, trusted: Container[str] = ()
 ) -> Iterator[Path]:
     """Folders right under `storage` with an experiment.json. trusted: names not to check."""
     root = resolve_storage(storage)
@@ -61,7 +61,7 @@ def find_experiment_folders(
         yield from (f for f in visible if f.name in trusted or _is_experiment(f))
 
 
-def find_free_name(name: str, storage: Path | str | None = None) -> str:
+def find_free_name(name: str, storage: Path | str | None) -> str:
     """`name`, or the first of NAME-2, NAME-3, ... that nothing under `storage` has yet."""
     root = resolve_storage(storage)
     numbered = (f"{name}-{number}" for number in count(2))

@@ -23,7 +23,7 @@ from tuner.wording import (
 
 
 def format_confirmation(
-    confirmation: Confirmation, test: Mapping[str, Any] | None = None
+    confirmation: Confirmation, test: Mapping[str, Any] | None
 ) -> str:
     """The leaders with their means, the verdict, failures, and the best leader's model."""
     sections = [

@@ -59,9 +59,7 @@ class Finding:
     advice: str = ""
 
 
-def check_setup(
-    storage: str | None = None, address: str | None = None
-) -> list[Finding]:
+def check_setup(storage: str | None, address: str | None = None) -> list[Finding]:
     """All findings of this machine, and of the cluster at `address`."""
     storage = storage or find_default_storage()
     requires_token = os.environ.get(access.AUTH_MODE, "token") == "token"

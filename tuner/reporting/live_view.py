@@ -144,9 +144,7 @@ class Status:
         return f"{self.history.ended_trials}{total} trials"
 
 
-def build_live_view(
-    status: Status, *, now: float, width: int = _WIDTH
-) -> RenderableType:
+def build_live_view(status: Status, *, now: float, width: int) -> RenderableType:
     """The lines of the live view, each at most `width` characters, at most 80."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar

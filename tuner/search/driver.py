@@ -287,7 +287,7 @@ def build_scheduler(spec: ExperimentSpec) -> InOrder:
 def build_searcher(
     spec: ExperimentSpec,
     earlier: Iterator[events.Event],
-    warm_start: WarmStart | None = None,
+    warm_start: WarmStart | None,
 ) -> Any:
     """The searcher of `spec`, after the warm start and all `earlier` events."""
     searcher = spec.search.build(spec.seed, objective=spec.objective, max_t=spec.epochs)

@@ -107,7 +107,7 @@ def refit(
     return _run_or_resume(results, spec, earlier, address=address, trainable=trainable)
 
 
-def run_requested_refit(results: Results, *, address: str = LOCAL) -> Results | None:
+def run_requested_refit(results: Results, *, address: str) -> Results | None:
     """The refit that the spec of a completed search asks for, trained or resumed; else None.
 
     None, too, if it has not come to its end: it may take twice what the search has left for it.

@@ -38,7 +38,7 @@ def describe_cpus(root: Path = ROOT) -> str:
     )
 
 
-def find_cpu_limit(root: Path = ROOT) -> Limit | None:
+def find_cpu_limit(root: Path) -> Limit | None:
     """The tightest CPU quota, or None without one below the CPUs that the process may run on."""
     limits = []
     for group in _list_groups("cpu", root):

@@ -188,7 +188,7 @@ class Trial(Trainable):
         save: SaveEpoch,
         measured: Mapping[str, float],
         *,
-        is_last: bool = False,
+        is_last: bool,
     ) -> dict[str, Any]:
         """The result for Ray of an epoch's report, with the checkpoints that `save` returns.
 

@@ -255,7 +255,7 @@ def read_latest_output(
     return None
 
 
-def clip_log(path: Path, limit: int = LIMIT) -> None:
+def clip_log(path: Path, limit: int) -> None:
     """Cut the middle out of a file of more than `limit` bytes.
 
     The first half and the last quarter of `limit` stay, with GAP between them. The end is copied

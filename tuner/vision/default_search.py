@@ -315,9 +315,7 @@ def _read_domain(text: object) -> Domain | None:
     return None
 
 
-def _choose_scratch_settings(
-    info: DatasetInfo, network: object = None
-) -> dict[str, Any]:
+def _choose_scratch_settings(info: DatasetInfo, network: object) -> dict[str, Any]:
     """The size, and a network that fits it. network: the user's, or their domain of networks."""
     size = min(info.image_size, _SIZE)
     if size > _SMALL:

@@ -79,7 +79,7 @@ def iterate_shards(
         yield Shard(positions, images, stop - start)
 
 
-def split_shard(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]:
+def split_shard(shard: Shard, *, size: int, world_size: int) -> list[Shard]:
     """`shard` in consecutive parts of at most `size` images, equally many on every rank."""
     first = shard.positions.start
     step = shard.positions.step or 1

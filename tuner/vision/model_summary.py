@@ -31,7 +31,7 @@ _MIB = 1 << 20
 _TIMED = 6  # steps
 
 
-def summarize_model(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> dict[str, Any]:
+def summarize_model(plan: Blueprint, *, frozen: tuple[str, ...]) -> dict[str, Any]:
     """{stages, parameters, trainable, mib, unused} of the model that `plan` builds.
 
     stages: {name, kind, output, parameters} of each part; output: the shape of its tensor for one

@@ -213,7 +213,7 @@ class Search:
 
 
 def choose_status(
-    code: int | None, *, outcome: str | None, tries: int, progress: int | None = None
+    code: int | None, *, outcome: str | None, tries: int, progress: int | None
 ) -> str:
     """The status of an entry whose driver has ended, or AGAIN.
 

@@ -44,7 +44,7 @@ def list_extreme_configs(space: Space, forbid: Sequence[str] = ()) -> list[Confi
 
 
 def list_paired_configs(
-    space: Space, names: Iterable[str], forbid: Sequence[str] = ()
+    space: Space, names: Iterable[str], forbid: Sequence[str]
 ) -> Iterator[Pair]:
     """Configs in which each two of `names` have each two extremes, without the first of either.
 

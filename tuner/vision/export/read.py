@@ -275,7 +275,7 @@ class Export:
         settings: ClassifierSettings,
         device: torch.device,
         *,
-        trust_code: bool = False,
+        trust_code: bool,
     ) -> Predictor:
         """The network on `device`, as it was measured. Raises as `load_network`."""
         from tuner.vision.evaluation import Predictor

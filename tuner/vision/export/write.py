@@ -175,7 +175,7 @@ def write_export(
     model: TrialModel,
     *,
     search: Results,
-    formats: Collection[str] = (),
+    formats: Collection[str],
     confirmed: Mapping[str, Any] | None = None,
     combined: read.Combined | None = None,
     measured: Mapping[str, float] | None = None,
