@@ -124,9 +124,8 @@ def test_weights_of_prefers_a_file_that_is_here(folder):
     older.path.touch()
     assert choose_weights("torchvision:resnet50") == older
     assert choose_weights("torchvision:resnet101") is None
-    newer = find_weights("resnet50")
-    assert choose_weights("torchvision:resnet50", f"{newer.sha256}00") == newer
-    assert choose_weights("torchvision:resnet50", f"{older.sha256}00") == older
+    for each in (find_weights("resnet50"), older):
+        assert choose_weights("torchvision:resnet50", f"{each.sha256}00") == each
 
 
 def test_fetch_replaces_a_damaged_file_and_downloads_once(server, folder):
