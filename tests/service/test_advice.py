@@ -1,5 +1,6 @@
 """Advice on the page: how often it is computed, and what the buttons of its findings do."""
 
+import pytest
 from served import Served
 from stories import SPACE, search
 from synthetic import Writer, make_folder
@@ -8,6 +9,8 @@ from tuner.experiment import control
 from tuner.experiment.folder import ExperimentFolder
 from tuner.service.advice import Advice, find_offer
 from tuner.service.queue.entries import Queue
+
+pytestmark = pytest.mark.usefixtures("commands_here")
 
 
 def test_findings_are_computed_at_a_slow_pace(tmp_path):

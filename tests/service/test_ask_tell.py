@@ -101,10 +101,7 @@ def test_search_runs_from_spec_to_end(snapshot, server):
         ("/far/suggest", []),
         ("/", {**SPEC, "seed": 8}),
         ("/", {"name": "new"}),
-        ("/", {**SPEC, "storage": "/"}),
         ("/", {**SPEC, "trainable": "os:system"}),
-        ("/", {**SPEC, "trainable": "mine:train"}),
-        ("/", {**SPEC, "search": {"strategy": "mine.Searcher", "space": {}}}),
     ],
 )
 def test_invalid_request_is_refused_and_records_nothing(snapshot, far, path, body):

@@ -1,5 +1,7 @@
 """Commands that the server runs."""
 
+import pytest
+
 from tuner.errors import UsageError
 from tuner.service.commands import validate_experiment
 
@@ -13,6 +15,7 @@ def test_plan_of_a_name_has_the_settings(tmp_path):
     )
 
 
-def test_plan_of_a_file_is_refused(snapshot):
+@pytest.mark.parametrize("name", ["mine.yaml", "mine:experiment", "--trust"])
+def test_plan_of_a_file_is_refused(snapshot, name):
     with snapshot.raises(UsageError):
-        validate_experiment("mine.yaml", [], None)
+        validate_experiment(name, [], None)

@@ -19,6 +19,8 @@ from tuner.service.app import create_application
 from tuner.service.mcp import BRIEF, Tools
 from tuner.service.queue.entries import Queue
 
+pytestmark = pytest.mark.usefixtures("commands_here")
+
 
 @pytest.fixture
 def serving(tmp_path):
@@ -111,11 +113,9 @@ def test_answer_is_brief_unless_more_is_requested(serving, tmp_path):
     assert len(agent.call("trials", name="digits", limit=40)["trials"]) == 40
 
 
-@pytest.mark.parametrize(
-    "experiment", ["digits", {"search": {"space": {"lr": "uniform(0.1, 1)"}}}]
-)
-def test_spec_is_validated(snapshot, serving, experiment):
+def test_spec_is_validated(snapshot, serving):
     agent = serving()
+    experiment = {"search": {"space": {"lr": "uniform(0.1, 1)"}}}
     plan = agent.call("validate", experiment=experiment, settings=["num_samples=3"])
     assert plan["trials"] == 3
     assert plan["spec"]["search"]["space"]["lr"]
@@ -126,20 +126,8 @@ def test_spec_is_validated(snapshot, serving, experiment):
 @pytest.mark.parametrize(
     ("experiment", "settings"),
     [
-        ("mine.py", []),
         ("mine:experiment", []),
-        ("--trust", []),
         ("digits", ["training.model=mine:Net"]),
-        ("digits", ["trainable.command=ls"]),
-        ("digits", ["storage=/tmp"]),
-        ("digits", ["notify=https://x/"]),
-        ("digits", ["log=wandb"]),
-        ("digits", ["training.data_dir=/etc"]),
-        ("digits", ["search.space.start_from=/x"]),
-        ("digits", ["warm_start=../other"]),
-        ("digits", ["warm_start=~root"]),
-        ({"search": {"configs": [{"data_dir": "/etc"}]}}, []),
-        ("digits", ["search.space.dataset=choice(['digits', 'mine:load'])"]),
         ({"trainable": "mine:Net", "search": {}}, []),
     ],
 )

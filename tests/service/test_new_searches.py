@@ -8,6 +8,8 @@ from tuner.service.new_searches import find_line, list_faults
 from tuner.service.queue.entries import Queue
 from tuner.spec.text import find_lines, read_value
 
+pytestmark = pytest.mark.usefixtures("commands_here")
+
 SPEC = """\
 name: mine
 training: {model: cnn, dataset: digits}
@@ -36,10 +38,7 @@ def test_check_gives_the_plan_or_the_faults_with_their_lines(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "nope", "experiments/digits.py", "trainable: os:system", "storage: /tmp", "'"],
-)
+@pytest.mark.parametrize("text", ["", "nope", "trainable: os:system", "'"])
 def test_check_refuses_what_is_no_search(tmp_path, text):
     answer = plan(Served(tmp_path), text)
     assert answer["plan"] == ""

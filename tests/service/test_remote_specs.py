@@ -10,6 +10,9 @@ from tuner.service.remote_specs import check_remote
     "raw",
     [
         {"log": "wandb"},
+        {"notify": ["https://x/"]},
+        {"storage": "/tmp"},
+        {"training": {"model": "mine:Net"}},
         {"training": {"data_dir": "/etc"}},
         {"search": {"space": {"start_from": "/x"}}},
         {"search": {"configs": [{"data_dir": "/etc"}]}},
@@ -17,6 +20,6 @@ from tuner.service.remote_specs import check_remote
         {"warm_start": "~root"},
     ],
 )
-def test_files_of_the_server_are_refused(snapshot, raw):
+def test_files_and_code_are_refused(snapshot, raw):
     with snapshot.raises(UsageError):
         check_remote(raw)
