@@ -103,18 +103,12 @@ def test_refitting_spec_of_a_final_model_trains_all_images(search):
     assert validate(spec) == spec
 
 
-def test_refitting_spec_of_folds_trains_once_as_long_as_a_fold(tmp_path):
+def test_confirming_spec_of_folds_keeps_them(tmp_path):
     fields = {"training": {"folds": 2, "fold_epochs": 9}, "scheduler": {"max_t": 2}}
     results = searched(tmp_path / "x", FOUND, **fields, trainable=IMAGE_CLASSIFIER)
-    spec = validate(build_refit_spec(results))
-    assert (spec.epochs, spec.constants["epochs"], spec.training["folds"]) == (
-        9,
-        9,
-        None,
-    )
-    confirming = validate(build_confirm_spec(results, top=1, seeds=2))
-    assert (confirming.epochs, confirming.objective.from_epoch) == (2, 2)
-    assert confirming.training == {**results.spec.training, "resplit": True}
+    spec = validate(build_confirm_spec(results, top=1, seeds=2))
+    assert (spec.epochs, spec.objective.from_epoch) == (2, 2)
+    assert spec.training == {**results.spec.training, "resplit": True}
 
 
 def test_refitting_spec_after_a_confirmation_takes_the_confirmed_model(search):
@@ -185,13 +179,6 @@ def test_refit_of_an_unended_search_or_a_refit_is_refused(snapshot, tmp_path, se
         confirm(results, top=1, seeds=1)
 
 
-def test_refit_hands_over_the_last_epoch_of_the_first_seed(search):
-    results = refitted(search)
-    assert results.best_checkpoint().epoch == 2
-    assert results.describe_best()["metrics"]["epochs_trained"] == 2
-    assert results.compute_accuracy(results.describe_best()) is None
-
-
 def test_refit_twice_reads_the_first(snapshot, search):
     first = refitted(search)
     assert refit(search).folder == first.folder
@@ -199,33 +186,17 @@ def test_refit_twice_reads_the_first(snapshot, search):
         refit(search, seeds=2, address=NO_RAY)
 
 
-@pytest.mark.parametrize(
-    ("end", "more", "asks", "is_found"),
-    [
-        ("completed", {}, True, True),
-        ("interrupted", {}, True, False),  # it has not come to its end
-        ("completed", {0.5: 0.99}, True, False),  # another trial is the best one
-        ("completed", {}, False, False),
-    ],
-)
-def test_complete_refit_of_the_best_trial_is_the_model(
-    tmp_path, end, more, asks, is_found
-):
+@pytest.mark.parametrize("wanted", [True, False])
+def test_complete_refit_is_the_model_of_a_spec_that_wants_one(tmp_path, wanted):
     search = searched(
-        tmp_path / "digits", FOUND, trainable=IMAGE_CLASSIFIER, refit=asks
+        tmp_path / "digits", FOUND, trainable=IMAGE_CLASSIFIER, refit=wanted
     )
-    name = refitted(search, end=end, linked=True).name
-    if more:
-        writer = Writer(search.folder, resumed=True)
-        [(lr, value)] = more.items()
-        writer.trial(9, [value], config={"lr": lr})
-        writer.end()
-    search = Results(search.folder)
+    name = refitted(search, linked=True).name
     handed_over = choose_model(search)
-    assert handed_over.results.name == (name if is_found else search.name)
-    assert ("refit" in show_json(search)) == is_found
+    assert handed_over.results.name == (name if wanted else search.name)
+    assert ("refit" in show_json(search)) == wanted
     assert choose_model(search, "00001").results.name == search.name
-    if is_found:
+    if wanted:
         assert run_requested_refit(search, address=NO_RAY).name == name
 
 

@@ -127,30 +127,6 @@ def test_max_concurrent_limits_live_trials(search):
     assert search.steering.count_slots() == 8
 
 
-def test_try_runs_next_as_an_additional_trial(search):
-    search.ask(build_control("max-concurrent", 8))
-    assert search.start("a")[2] == {"lr": 0.1}
-    search.ask(build_control("try", {"lr": 0.5}))
-    search.ask(build_control("try", {"lr": 0.6}))
-    assert search.start("b") == ("00001", "asked", {"lr": 0.5})
-    assert search.start("c") == ("00002", "asked", {"lr": 0.6})
-    assert search.start("d") == ("00003", "random", {"lr": 0.11})
-    left = [round(search.start(f"e{number}")[2]["lr"], 9) for number in range(4)]
-    assert left == [0.12, 0.13, 0.14, 0.15]
-    # Six of its own, and two that were asked for
-    assert search.source.suggest("f") is None
-
-
-def test_finish_starts_no_more_trials(search):
-    first = search.start("a")[0]
-    search.ask(build_control("pause"))
-    search.ask(build_control("finish"))
-    assert not search.report(first, 1)
-    assert search.source.suggest("b") is None
-    search.source.on_trial_complete("a", {"val_accuracy": 0.5})
-    assert search.source.suggest("b") == "FINISHED"
-
-
 def test_kill_before_a_requested_trial_starts_repeats_no_config(search, folder):
     first = search.start("a")
     search.ask(build_control("try", {"lr": 0.5}))

@@ -11,7 +11,6 @@ from tuner.experiment.trials import TrialRecord
 from tuner.search.replay import replay_trials
 from tuner.search.trial_queue import TrialQueue
 from tuner.search.tune_callbacks import TuneSearcher
-from tuner.spec.strategies import SEARCHERS
 from tuner.trial.context import Assignment
 
 
@@ -137,88 +136,30 @@ def test_assignments_have_the_origin_and_seed_of_their_strategy():
         assert (assignment["origin"], assignment["seed"]) == expected
 
 
-SPACE = {
-    "lr": "loguniform(1e-4, 1)",
-    "units": "randint(4, 64)",
-    "kind": "choice(['a', 'b'])",
-}
-
-
-def searcher(strategy):
-    return search_of(strategy, SPACE, seed=3, max_t=3)
-
-
-def run(search, numbers, events):
-    """One trial after the other: two reports, every fifth fails; adds its events."""
-    configs = []
-    for number in numbers:
-        trial_id = f"{number:05}"
-        config = search.suggest(trial_id)
-        configs.append(config)
-        events.append(
-            {"event": "trial_started", "trial_id": trial_id, "config": config}
-        )
-        for epoch in (1, 2):
-            metrics = {"loss": abs(config["lr"] - 0.1) + config["units"] / 64 / epoch}
-            events.append(
-                {
-                    "event": "result",
-                    "trial_id": trial_id,
-                    "epoch": epoch,
-                    "metrics": metrics,
-                }
-            )
-            result = {**metrics, "training_iteration": epoch}
-            search.on_trial_result(trial_id, result)
-        ended = {"event": "trial_ended", "trial_id": trial_id, "status": "stopped"}
-        if number % 5 == 4:
-            ended |= {"status": "failed", "error": {"kind": "nan", "message": "m"}}
-            search.on_trial_complete(trial_id, None, error=True)
-        else:
-            search.on_trial_complete(trial_id, result)
-        events.append(ended)
-    return configs
-
-
-@pytest.mark.parametrize(
-    "strategy", [n for n in SEARCHERS.list_names() if SEARCHERS.load_settings(n).learns]
-)
-def test_replay_goes_on_as_if_uninterrupted(strategy):
-    events = [{"event": "experiment_started"}]
-    uninterrupted = run(searcher(strategy), range(16), [])
-    assert run(searcher(strategy), range(12), events) == uninterrupted[:12]
-    resumed = searcher(strategy)
-    replay_trials(resumed, events)
-    assert run(resumed, range(12, 16), []) == uninterrupted[12:]
-
-
 @pytest.mark.parametrize("status", ["completed", "failed"])
 def test_strategy_learns_from_a_trial_that_goes_on_after_its_end(status):
-    live = searcher("bohb")
-    events = []
-    run(searcher("bohb"), range(12), events)
-    error = {"error": {"kind": "nan", "message": "m"}} if status == "failed" else {}
-    events[-1] = {**events[-1], "status": status, **error}
-    replay_trials(live, events)
-    assert live.trials["00011"].status != "running"
-    config = events[-4]["config"]
-    source = Source(
-        live, taken=["00011"], unfinished=[Assignment("00011", config, epoch=2)]
-    )
-    source.suggest("a")
-    source.on_trial_result("a", {"loss": 0.0, "training_iteration": 3})
-    replayed = searcher("bohb")
-    later = [
-        {"event": "trial_started", "trial_id": "00011", "config": config},
-        {"event": "result", "trial_id": "00011", "epoch": 3, "metrics": {"loss": 0.0}},
+    config = {"lr": 0.1}
+    trial = {"trial_id": "00000"}
+    start = {"event": "trial_started", **trial, "config": config}
+    reports = [
+        {"event": "result", **trial, "epoch": epoch, "metrics": {"loss": 0.5}}
+        for epoch in (1, 2, 3)
     ]
-    replay_trials(replayed, [*events, *later])
-    trials = replayed.trials
-    assert trials == live.trials
-    assert (trials["00011"].status, list(trials["00011"].reports)) == (
-        "running",
-        [1, 2, 3],
-    )
+    end = {"event": "trial_ended", **trial, "status": status}
+    if status == "failed":
+        end["error"] = {"kind": "nan", "message": "m"}
+    events = [start, *reports[:2], end]
+    live, replayed = (search_of("bohb", {"lr": "uniform(0, 1)"}) for _ in range(2))
+    replay_trials(live, events)
+    assert live.trials["00000"].status != "running"
+    unfinished = [Assignment("00000", config, epoch=2)]
+    source = Source(live, taken=["00000"], unfinished=unfinished)
+    source.suggest("a")
+    source.on_trial_result("a", {"loss": 0.5, "training_iteration": 3})
+    replay_trials(replayed, [*events, start, reports[2]])
+    assert replayed.trials == live.trials
+    trial = live.trials["00000"]
+    assert (trial.status, list(trial.reports)) == ("running", [1, 2, 3])
 
 
 def test_strategy_gets_requested_configs_only_if_it_takes_them():

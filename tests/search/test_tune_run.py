@@ -12,7 +12,6 @@ from tuner.spec.sections import Resources
 @pytest.mark.parametrize(
     ("resources", "bundles"),
     [
-        ({"cpus": 1}, [{"CPU": 1}]),
         ({"cpus": 2, "gpus": 0.25}, [{"CPU": 2, "GPU": 0.25}]),
         (
             {"cpus": 1, "gpus": 1, "workers": 2},

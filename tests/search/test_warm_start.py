@@ -187,22 +187,6 @@ def add_experiment(storage, name, lrs, *, curves=None, **spec):
     writer.end()
 
 
-def test_several_experiments_begin_the_search_with_their_best_configs(
-    snapshot, earlier
-):
-    add_experiment(earlier.parent, "other", [0.2, 0.02])
-    add_experiment(earlier.parent, "wide", [5.0, 0.3, 0.03], num_samples=9)
-    second = spec_of(earlier, warm_start=["other", "wide", "first"], num_samples=9)
-    warm_start = build_warm_start(second)
-    lrs = [config["lr"] for config in warm_start.portfolio]
-    assert sorted(lrs) == [0.2, 0.3]  # of first, all usable trials are of the same task
-    assert [trial.config["lr"] for trial in warm_start.trials] == [0.1, 0.01]
-    assert warm_start.name == "other, wide and first"
-    snapshot("\n".join(warm_start.notes))
-    few = build_warm_start(spec_of(earlier, warm_start=["other", "wide"]))
-    assert few.portfolio == warm_start.portfolio[:1]  # a quarter of 4 trials
-
-
 @pytest.mark.parametrize(("choose", "best"), [("estimate", 0.2), ("best_epoch", 0.02)])
 def test_several_experiments_choose_their_best_as_they_were_recorded(
     earlier, choose, best
@@ -213,10 +197,10 @@ def test_several_experiments_choose_their_best_as_they_were_recorded(
     add_experiment(
         earlier.parent, "other", [0.2, 0.02], curves=curves, objective=objective
     )
-    portfolio = build_warm_start(
-        spec_of(earlier, warm_start=["first", "other"])
-    ).portfolio
-    assert [config["lr"] for config in portfolio] == [best]
+    warm_start = build_warm_start(spec_of(earlier, warm_start=["first", "other"]))
+    assert [config["lr"] for config in warm_start.portfolio] == [best]
+    note = "2 trials of the same task count as trials of this search"
+    assert warm_start.notes[1] == note
 
 
 @pytest.mark.parametrize(
@@ -313,37 +297,27 @@ def test_grid_skips_the_configs_of_several_experiments(earlier):
     assert warm_start.count_skipped(skipping(earlier).search) == 3
 
 
-def suggested(search, trial_id):
-    """The suggested config, and its origin."""
-    return search.suggest(trial_id), search.origin(trial_id)
-
-
 @pytest.mark.parametrize("strategy", ["bayesopt", "bohb", "hyperopt"])
 def test_add_to_a_learning_search_begins_with_its_model(tmp_path, strategy):
-    writer = Writer(
-        make_folder(tmp_path / "first", search={"strategy": "random", "space": SPACE})
-    )
-    for number in range(30):
-        config = {"lr": 10 ** (-number / 10), "momentum": number % 7 / 7}
-        epochs, end = (3, "completed") if number % 3 == 0 else (1, "stopped")
-        value = 1 - abs(number - 15) / 30  # the best lr is 10 ** -1.5
-        writer.trial(number, [value] * epochs, config=config, end=end)
-    writer.end()
-    settings = {"random_share": 0} if strategy == "bohb" else {}
-    second = spec_of(
-        writer.folder, search={"strategy": strategy, "startup": 4, **settings}
-    )
+    lrs = [10 ** (-number / 10) for number in range(30)]
+    # The best lr is 10 ** -1.5
+    curves = [[1 - abs(number - 15) / 30] * 3 for number in range(30)]
+    add_experiment(tmp_path, "first", lrs, curves=curves, training=TRAINING)
+    search = {"strategy": strategy, "startup": 4}
+    if strategy == "bohb":
+        search["random_share"] = 0
+    second = spec_of(tmp_path / "first", search=search)
     search, cold = (
         second.search.build(0, objective=second.objective, max_t=3) for _ in range(2)
     )
     build_warm_start(second).apply(search)
-    configs, origins = zip(
-        *(suggested(search, f"{n:05}") for n in range(5)), strict=True
-    )
-    assert set(origins) == {"warm"}
+    configs = [search.suggest(number) for number in "01234"]
+    assert {search.origin(number) for number in "01234"} == {"warm"}
     assert sum(0.003 < config["lr"] < 0.3 for config in configs) >= 4
-    for number in range(4):
+    for number in "0123":
         result = {"val_accuracy": 0.5, "training_iteration": 1}
-        search.on_trial_result(f"{number:05}", result)
-    assert suggested(search, "00005")[1] == "model"  # its reports alone would be enough
-    assert suggested(cold, "00000")[1] == "random"
+        search.on_trial_result(number, result)
+    search.suggest("5")
+    assert search.origin("5") == "model"  # its reports alone would be enough
+    cold.suggest("0")
+    assert cold.origin("0") == "random"

@@ -8,12 +8,10 @@ from tuner.search.schedulers.asha import AshaSettings
 @pytest.mark.parametrize(
     ("trials", "first"),
     [
-        (1, 50),
         (8, 50),
         (9, 17),
         (26, 17),
         (27, 6),
-        (80, 6),
         (81, 2),
         (243, 1),
         (10**6, 1),

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from ray.tune.search import Searcher
 from searches import ModelSearch, search_of
 
 from tuner.errors import SpecError
@@ -110,13 +109,6 @@ def test_strategies_learn_where_a_limit_runs(strategy):
         )
         within.append(config["x"] + config["y"] <= 0.5)
     assert sum(within[20:]) >= 6  # of 20; 2.5 of random ones
-
-
-def test_suggest_ignores_forbidden_proposals():
-    search = MiddleSearch({"x": "choice([1, 2, 3])"}, startup=1, forbid=["x == 2"])
-    assert sorted(config["x"] for config in search.begin("a", "b")) == [1, 3]
-    assert {search.origin(trial_id) for trial_id in "ab"} == {"random"}
-    assert search.suggest("c") == Searcher.FINISHED
 
 
 def test_draw_untried_finds_rare_configs_or_blames_the_rules(snapshot):

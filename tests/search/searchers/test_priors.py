@@ -30,7 +30,7 @@ def test_suggest_begins_with_what_is_expected(strategy):
     assert suggested(strategy, 1) == [{"lr": 0.01, "kind": "b"}]
 
 
-@pytest.mark.parametrize("strategy", ["bayesopt", "hyperopt", "bohb", "mixed"])
+@pytest.mark.parametrize("strategy", ["bayesopt", "hyperopt", "bohb"])
 def test_suggest_leaves_a_wrong_prior_as_evidence_comes(strategy):
     wrong = {"lr": "loguniform(1e-4, 1, prior=1e-4)"}
     last = suggested(strategy, 40, wrong)[-10:]

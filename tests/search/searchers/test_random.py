@@ -24,17 +24,6 @@ def test_random_config_does_not_depend_on_earlier_ones():
     assert len({json.dumps(c) for c in first.values()}) == 20
 
 
-def test_random_search_begins_with_its_points_and_skips_them_later():
-    space = {"a": "choice([1, 2, 3])", "b": "choice([4, 5])"}
-    search = RandomSettings(space=space, points_to_evaluate=[{"a": 2, "b": 5}]).build(0)
-    configs = [search.suggest(f"{i:05d}") for i in range(6)]
-    assert configs[0] == {"a": 2, "b": 5}
-    assert len({json.dumps(config) for config in configs}) == 6
-    assert (search.origin("00000"), search.origin("00001")) == ("initial", "random")
-    search.skip([configs[0]])
-    assert search.suggest("00000") == configs[1]
-
-
 def test_random_search_leaves_out_forbidden_and_repeated_points():
     space = {"a": "uniform(0, 1)", "b": "choice([4, 5])"}
     points = [
