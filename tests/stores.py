@@ -6,6 +6,11 @@ import threading
 
 import pytest
 
+from tuner.experiment.remote.lease import acquire_lease
+from tuner.experiment.remote.objects import Objects
+from tuner.experiment.remote.segments import Uploader
+from tuner.places import find_url
+
 BUCKET = "s3://experiments"
 _NEEDED = ("s3fs", "moto", "flask")
 
@@ -61,3 +66,15 @@ def make_bucket():
 
     s3fs.S3FileSystem.clear_instance_cache()
     s3fs.S3FileSystem(use_listings_cache=False).makedirs(BUCKET, exist_ok=True)
+
+
+def upload_experiment(folder):
+    """Upload the copy of an experiment to its store, as its driver does."""
+    objects = Objects(find_url(folder))
+    objects.upload(folder / "experiment.json", "experiment.json")
+    lease = acquire_lease(objects, lambda: 0, warn=print)
+    Uploader(objects, folder / "journal.jsonl", lease.generation).upload()
+    for path in sorted(folder.glob("trials/**/*")):
+        if path.is_file():
+            objects.upload(path, path.relative_to(folder).as_posix())
+    lease.release()

@@ -1,18 +1,13 @@
 """What is asked of a search that runs: files that are created once, and refused where none acts."""
 
 import os
-from uuid import uuid4
 
 import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError, UsageError
-from tuner.experiment import control as controls
 from tuner.experiment.control import build_control, read_requests, send_request
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.remote.lease import acquire_lease
-from tuner.experiment.remote.objects import Objects
-from tuner.places import ROOT, find_local_folder
 
 SPACE = {"lr": "loguniform(0.0001, 1)", "batch_size": "choice([32, 64])", "depth": 3}
 
@@ -104,18 +99,3 @@ def test_request_cannot_remove_the_only_limit(snapshot, tmp_path):
             ExperimentFolder(writer.folder), build_control("time-budget", None)
         )
     writer.journal.close()
-
-
-def test_request_in_a_store_is_an_object(tmp_path, monkeypatch):
-    monkeypatch.setenv(ROOT, str(tmp_path / "copies"))
-    url = f"memory://{uuid4().hex}/runs"
-    here = ExperimentFolder(make_folder(find_local_folder(url) / "digits"))
-    objects = Objects(f"{url}/digits")
-    objects.upload(here.path / "experiment.json", "experiment.json")
-    acquire_lease(objects, lambda: 0, warn=print)
-    request_id = send_request(here, build_control("pause"))
-    assert objects.list_names(controls.FOLDER) == [f"control/{request_id}.json"]
-    assert not (here.path / "control").exists()
-    monkeypatch.setenv(ROOT, str(tmp_path / "copies elsewhere"))
-    [requests] = read_requests(ExperimentFolder(find_local_folder(url) / "digits"))
-    assert (requests.id, requests.control) == (request_id, build_control("pause"))

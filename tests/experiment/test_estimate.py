@@ -52,25 +52,8 @@ def test_named_epoch_does_not_depend_on_the_unit_or_the_mode(losses, scale, shif
 
 
 def test_lucky_epoch_does_not_win():
-    noisy = [
-        1.0,
-        0.9,
-        0.8,
-        0.7,
-        0.6,
-        0.5,
-        0.5,
-        0.2,
-        0.6,
-        0.5,
-        0.5,
-        0.5,
-        0.5,
-        0.5,
-        0.5,
-        0.5,
-    ]
-    steady = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, *[0.35] * 9]
+    noisy = [*[0.5] * 7, 0.2, *[0.5] * 8]
+    steady = [*[0.5] * 7, *[0.35] * 9]
     assert curve(noisy).estimate > curve(steady).estimate
     assert curve(noisy, LUCKY).estimate == 0.2 < curve(steady, LUCKY).estimate
 

@@ -3,18 +3,14 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from synthetic import OWNER
 
 from tuner.experiment.events import find_fault
 
 WHEN = {"time": 1.0}
 OF_TRIAL = WHEN | {"trial_id": "00001"}
 GOOD = [
-    WHEN
-    | {
-        "event": "experiment_started",
-        "resumed": False,
-        "owner": {"host": "h", "pid": 1, "started": 0.5},
-    },
+    WHEN | {"event": "experiment_started", "resumed": False, "owner": OWNER},
     OF_TRIAL
     | {"event": "trial_started", "config": {"lr": 0.1, "sizes": [1, 2], "norm": None}},
     OF_TRIAL | {"event": "result", "epoch": 1, "metrics": {"loss": 0.5, "images": 100}},
@@ -61,7 +57,7 @@ def test_fault_of_a_missing_field_names_it(event):
 @pytest.mark.parametrize(
     ("number", "field", "value"),
     [
-        (0, "owner", {"host": "h", "pid": "1", "started": 0.5}),
+        (0, "owner", OWNER | {"pid": "1"}),
         (1, "config", {"lr": math.nan}),
         (1, "config", {1: 2}),
         (1, "seed", -1),

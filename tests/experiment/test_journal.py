@@ -1,5 +1,6 @@
 import errno
 import fcntl
+import math
 import os
 import resource
 import shutil
@@ -89,19 +90,13 @@ def test_check_and_close_on_a_failing_disk_raise_journal_errors(story, monkeypat
     assert not is_locked(folder)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-@pytest.mark.parametrize(
-    ("event", "fields"),
-    [
-        (RESULT, lambda value: {"epoch": 1, "metrics": {"loss": value}}),
-        (TRIAL_STARTED, lambda value: {"config": {"lr": [value]}}),
-        (TRIAL_STARTED, lambda value: {"config": {}, "note": value}),
-    ],
-)
-def test_append_refuses_nan_and_infinity(snapshot, tmp_path, value, event, fields):
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("field", ["config", "note"])
+def test_append_refuses_nan_and_infinity(snapshot, tmp_path, value, field):
+    fields = {"config": {}, field: {"lr": [value]}}
     with Journal.open(tmp_path) as journal:
         with snapshot.raises(JournalError):
-            journal.append(event, trial_id="00001", **fields(value))
+            journal.append(TRIAL_STARTED, trial_id="00001", **fields)
         assert (tmp_path / JOURNAL).read_bytes() == b""
 
 

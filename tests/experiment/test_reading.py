@@ -8,12 +8,12 @@ import calls
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import OWNER, Clock
+from synthetic import OWNER, Writer, make_folder
 
 from tuner.errors import JournalError
 from tuner.experiment import journal as journal_module
 from tuner.experiment import reading
-from tuner.experiment.events import EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
+from tuner.experiment.events import EXPERIMENT_STARTED
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.history import fold
 from tuner.experiment.journal import Journal, is_locked
@@ -106,27 +106,15 @@ def test_read_lines_out_of_order_are_refused(snapshot, story, order):
 
 
 def test_read_cost_grows_linearly(tmp_path):
-    metrics = {
-        "train_loss": 0.5,
-        "val_loss": 0.25,
-        "val_accuracy": 0.75,
-        "lr": 0.1,
-        "epoch_s": 1.5,
-    }
+    metrics = {"train_loss": 0.5, "val_loss": 0.25, "val_accuracy": 0.75}
     histories = []
     cost = []
     for trials in (20, 80):
-        folder = tmp_path / f"{trials}"
-        folder.mkdir()
-        with Journal.open(folder, clock=Clock()) as journal:
-            journal.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
-            for number in range(trials):
-                trial_id = f"{number:05}"
-                journal.append(TRIAL_STARTED, trial_id=trial_id, config={"lr": 0.1})
-                for epoch in range(1, 11):
-                    journal.append(
-                        RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics
-                    )
+        folder = make_folder(tmp_path / f"{trials}")
+        writer = Writer(folder)
+        for number in range(trials):
+            writer.trial(number, [metrics] * 10, end=None)
+        writer.kill()
         cost.append(calls.made_by(lambda at=folder: histories.append(fold(read(at)))))
     counts = [
         sum(len(trial.results) for trial in each.trials.values()) for each in histories

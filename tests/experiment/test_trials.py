@@ -51,28 +51,30 @@ def ended(values, seconds=90.0, status="completed"):
     ]
 
 
+LOSSES = [0.1, 0.2, 0.3, 0.4, 0.45, *[0.9] * 15]
+
+
 @pytest.mark.parametrize(("mode", "sign"), [("min", 1), ("max", -1)])
 def test_expected_gain_is_the_excess_of_the_leaders_over_the_next(mode, sign):
     objective = Objective(metric="m", mode=mode)
-    values = [sign * value for value in (0.1, 0.2, 0.3, 0.4, 0.45)]
+    values = [sign * loss for loss in LOSSES]
     # Half an hour: three times as much in another
-    trials = ended([*values, *[sign * 0.9] * 15])
+    trials = ended(values)
     gain = estimate_gain(trials, objective)
     assert gain == pytest.approx(0.2 * log(3))
     assert estimate_gain(trials[:19], objective) is None
-    assert estimate_gain(ended([*values, *[None] * 15]), objective) == gain
+    assert estimate_gain(ended([*values[:5], *[None] * 15]), objective) == gain
     running = ended([sign * -9.0] * 3, status="running")
     assert estimate_gain([*trials, *running], objective) == gain
 
 
 def test_expected_gain_counts_the_time_in_which_trials_ran():
     objective = Objective(metric="m", mode="min")
-    values = [0.1, 0.2, 0.3, 0.4, 0.45, *[0.9] * 15]
-    at_once = ended(values[:10], seconds=180.0) + ended(values[10:], seconds=180.0)
-    assert estimate_gain(at_once, objective) == pytest.approx(0.2 * log(3))
-    late = ended(values)
+    at_once = ended(LOSSES[:10], seconds=180.0) + ended(LOSSES[10:], seconds=180.0)
+    late = ended(LOSSES)
     late[7].runs[0] = Run(1e6, 1e6 + 90.0)  # after a pause
-    assert estimate_gain(late, objective) == pytest.approx(0.2 * log(3))
+    for trials in (at_once, late):
+        assert estimate_gain(trials, objective) == pytest.approx(0.2 * log(3))
     assert estimate_gain(ended([0.5] * 20), objective) == 0.0
     assert estimate_gain(ended([None] * 20), objective) is None
     assert estimate_gain(ended([0.5] * 20, seconds=0.0), objective) is None

@@ -2,9 +2,10 @@
 
 import os
 import shutil
+from uuid import uuid4
 
 import pytest
-from stores import needs_s3
+from stores import upload_experiment
 from synthetic import Clock, Writer, ended, make_folder
 
 from tuner.experiment.files import JOURNAL
@@ -13,7 +14,7 @@ from tuner.experiment.results.described import Labels
 from tuner.experiment.results.listing import list_experiments, summarize_experiment
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.trial_rows import build_trial_rows
-from tuner.service import watch
+from tuner.places import find_local_folder
 from tuner.service.watch import Experiments, Follower, UnknownNameError
 
 
@@ -111,17 +112,15 @@ def test_opened_finds_new_experiment(snapshot, tmp_path, clock):
         experiments.open_experiment("digitz")
 
 
-@needs_s3
-def test_look_at_bucket_reads_changed_experiments_only(
-    s3, tmp_path, monkeypatch, clock
-):
-    monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "here"))
-    folder = watch.resolve_storage(s3) / "digits"
+def test_look_at_bucket_reads_changed_experiments_only(tmp_path, monkeypatch, clock):
+    storage = f"memory://{uuid4().hex}/runs"
+    monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "there"))
     for name in ("digits", "mnist"):
-        ended(tmp_path / "made" / name, [0.5])
-    upload(tmp_path / "made", s3)
+        upload_experiment(ended(find_local_folder(storage) / name, [0.5]))
+    monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "here"))
+    folder = find_local_folder(storage) / "digits"
     reads = Reads()
-    experiments = Experiments(s3, clock=clock, list_one=reads)
+    experiments = Experiments(storage, clock=clock, list_one=reads)
     assert [(row.name, row.best) for row in experiments.list_experiments()] == [
         ("digits", 0.5),
         ("mnist", 0.5),
@@ -135,22 +134,6 @@ def test_look_at_bucket_reads_changed_experiments_only(
     experiments.refresh()
     assert reads == ["digits"]
     assert experiments.open_experiment("digits").labels.tags == ("good",)
-
-
-def upload(folder, url):
-    """Put experiments where a driver with this storage would have."""
-    import s3fs
-
-    system = s3fs.S3FileSystem(use_listings_cache=False)
-    for experiment in folder.iterdir():
-        data = (experiment / "journal.jsonl").read_bytes()
-        at = f"{url}/{experiment.name}"
-        system.pipe_file(f"{at}/lock/000001.json", b"{}")
-        system.pipe_file(f"{at}/lock/000001.beat", b"released")
-        system.pipe_file(f"{at}/journal/000001-{0:012}-{len(data):012}.jsonl", data)
-        system.pipe_file(
-            f"{at}/experiment.json", (experiment / "experiment.json").read_bytes()
-        )
 
 
 def read(follower):

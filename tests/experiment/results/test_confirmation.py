@@ -1,11 +1,9 @@
 """What retrained leaders show: who is chosen, what can be told apart, and what is handed over."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 from confirmed import FOUND, lengthened, retrained, searched
-from synthetic import Writer
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment.results.confirmation import (
@@ -16,7 +14,6 @@ from tuner.experiment.results.confirmation import (
     should_refit,
     show_json,
 )
-from tuner.experiment.results.results import Results
 
 
 @pytest.fixture
@@ -34,17 +31,10 @@ def test_only_a_spec_with_refit_wants_one(search, tmp_path):
 def test_confirmation_chooses_the_best_mean(snapshot, search):
     retrained(search, [[0.88, 0.90, 0.86], [0.91, 0.94, 0.92], [0.80, 0.81, 0.82]])
     confirmation = find_confirmation(search)
-    assert [leader.trial_id for leader in confirmation.leaders] == [
-        "00002",
-        "00001",
-        "00000",
-    ]
-    assert confirmation.chosen.mean.mean == pytest.approx(0.92333, abs=1e-4)
     assert confirmation.chosen.optimism == pytest.approx(0.93 - 0.92333, abs=1e-4)
     handed = confirmation.trial
     assert (handed.trial_id, handed.seed) == ("00004", 3)  # the search's seed is 1
     best = confirmation.describe_best()
-    assert Path(best["checkpoint"]).read_bytes() == b"weights of 00004"
     del best["confirmed"]
     snapshot.compare_value(best)
     assert confirmation.first_searched.trial_id == "00001"
@@ -67,18 +57,6 @@ def test_confirmation_of_an_unfinished_experiment_is_none(search):
     assert find_confirmation(search) is None
 
 
-def test_confirmation_of_uses_the_newest_with_the_leader(search):
-    retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    newer = retrained(search, [[0.97, 0.98], [0.91, 0.94]])
-    assert newer.name == "digits-confirm-2"
-    confirmation = find_confirmation(search)
-    assert confirmation.chosen.trial_id == "00001"
-    writer = Writer(search.folder, resumed=True)
-    writer.trial(9, [0.99], config={"lr": 0.7})
-    writer.end()
-    assert find_confirmation(Results(search.folder)) is None
-
-
 def test_confirmation_of_ignores_foreign_links(search, tmp_path):
     elsewhere = searched(tmp_path / "other/digits", FOUND)
     results = retrained(elsewhere, [[0.88, 0.90]])
@@ -90,17 +68,6 @@ def test_confirmation_of_ignores_foreign_links(search, tmp_path):
     ):
         (search.folder / "confirmed.json").write_text(text)
         assert find_confirmation(search) is None
-
-
-def test_best_json_lists_confirmed_leaders_first(search):
-    retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    shown = [
-        (entry["trial_id"], entry["shown"]) for entry in describe_best(search, top=4)
-    ]
-    assert shown[:2] == [("00002", "confirmed"), ("00001", "confirmed")]
-    assert shown[2:] == [("00000", "searched"), ("00003", "searched")]
-    assert len(describe_best(search, top=1)) == 1
-    assert describe_best(search, mode="min")[0]["shown"] == "searched"
 
 
 def test_best_model_after_longer_trials_is_searched(search):
@@ -129,3 +96,7 @@ def test_show_json_has_confirmed_and_searched_best(search):
     }
     assert confirmed == leader
     assert show_json(results)["confirmed"]["trial_id"] == "00003"
+    order = [entry["trial_id"] for entry in describe_best(search, top=4)]
+    assert order == ["00002", "00001", "00000", "00003"]
+    assert len(describe_best(search, top=1)) == 1
+    assert describe_best(search, mode="min")[0]["shown"] == "searched"

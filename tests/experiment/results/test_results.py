@@ -109,15 +109,6 @@ def test_get_best_trial_without_usable_trials_has_reasons(snapshot, tmp_path):
         assert results.show()["best"] is None
 
 
-def test_of_equal_trials_the_lower_id_is_best_also_if_it_was_later(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
-    for number in (2, 1):
-        writer.trial(number, [0.5])
-    writer.end()
-    results = Results(tmp_path / "digits")
-    assert [trial.trial_id for trial in results.top()] == ["00001", "00002"]
-
-
 def test_best_checkpoint_uses_the_best_saved_epoch_and_says_so(writer, caplog):
     trial_id = writer.trial(1, [0.5, 0.6, 0.9, 0.7])
     for epoch in (2, 4):
