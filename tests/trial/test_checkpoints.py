@@ -347,23 +347,14 @@ def save(writer):
 
 
 def test_save_beside_writes_a_copy(writer, gated, tmp_path):
-    model = torch.nn.Linear(2, 1)
-    moments = [torch.zeros(2)]
-    settings = {"model": model.state_dict(), "moments": moments, "epoch": 1}
-    assert writer.save(1, settings, Save.BESIDE, is_best=True) == []
-    before = model.weight.detach().clone()
-    with torch.no_grad():  # as the next epoch does, while nothing of it is written yet
-        model.weight += 1
-    moments[0] += 1
-    moments.append(torch.ones(1))
+    weight = torch.zeros(2)
+    assert writer.save(1, {"w": weight}, Save.BESIDE, is_best=True) == []
+    weight += 1  # as in the next epoch, while nothing of it is written yet
     assert writer.collect_written() == []
     gated.go.set()
     [saved] = writer.collect_written(wait=True)
     assert saved.sha256 == compute_sha256(tmp_path / saved.path)
-    loaded = load(tmp_path, saved)
-    assert torch.equal(loaded["model"]["weight"], before)
-    assert len(loaded["moments"]) == 1
-    assert torch.equal(loaded["moments"][0], torch.zeros(2))
+    assert torch.equal(load(tmp_path, saved)["w"], torch.zeros(2))
     assert writer.collect_written(wait=True) == []  # each is told of once
 
 

@@ -229,27 +229,6 @@ def test_script_is_ended_after_max_t_reports(make_script, tmp_path):
     assert log(tmp_path).endswith("ended after epoch 3: the script gets SIGTERM\n")
 
 
-PRINTING = """
-import json, os, time
-for epoch in range(1, 3):
-    open(os.environ["TUNER_CHECKPOINT_DIR"] + "/epoch", "w").write(str(epoch))
-    print("not a report"), print(json.dumps({"loss": 1})), print("{no json")
-    print(json.dumps({"steps": epoch, "val": {"acc": 0.5}}))
-    time.sleep(0.2)
-"""
-
-
-def test_json_lines_with_the_metric_are_reports(make_script, tmp_path):
-    trial = make_script(PRINTING)
-    for epoch in (1, 2):
-        result = trial.train()
-        assert result[REPORT]["metrics"] == {"steps": epoch, "val/acc": 0.5}
-        [saved] = result[REPORT]["checkpoints"]
-        assert (tmp_path / saved["path"] / "epoch").read_text() == str(epoch)
-    assert trial.train() == ray_compat.build_end_report()
-    assert log(tmp_path).count("not a report\n") == 2
-
-
 REPORTS_ENVIRONMENT = """
 import json, os, tuner
 names = ["TUNER_CONFIG", "TUNER_SEED", "TUNER_RESUME_FROM", "OMP_NUM_THREADS"]
@@ -317,11 +296,9 @@ def test_script_continues_from_its_checkpoint(
             "oom",
             "CUDA out of memory",
         ),
-        ("raise MemoryError", "oom", "MemoryError"),
         ("import os; os.kill(os.getpid(), 11)", "crash", "killed by SIGSEGV"),
         ("open('train.py')", "exception", "open tuner.start_dir() / 'train.py'"),
         ("print(1)", "bad_report", "call tuner.report(steps=...) after each epoch"),
-        ("import tuner; tuner.report(loss=1)", "bad_report", "did not report 'steps'"),
         ("import tuner; tuner.report(steps=float('nan'))", "nan", "'steps' is nan"),
     ],
 )

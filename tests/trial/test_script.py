@@ -54,7 +54,7 @@ def test_json_lines_are_reports_until_report_is_called(start):
 
 
 def test_script_is_paused_after_a_printed_report(start):
-    line = "print('{\"steps\": %d}' % n); time.sleep(2); open(str(n), 'w')"
+    line = "print('{\"steps\": %d}' % n); time.sleep(0.5); open(str(n), 'w')"
     running = start(f"import time\nfor n in range(2): {line}")
     assert running.next_report() == ({"steps": 0}, None)
     process = psutil.Process(running._process.pid)

@@ -108,7 +108,6 @@ def test_begin_leaves_a_trainable_that_stays_in_the_start_directory(
         (None, None),
         (Failure("nan", ""), None),
         (Failure("bad_report", ""), None),
-        (Failure("exception", ""), "a trial failed in it (exception)"),
         (Failure("oom", ""), "a trial failed in it (oom)"),
         (Failure("exception", "", poisoned=True), "its device cannot be used any more"),
     ],
