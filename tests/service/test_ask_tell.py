@@ -135,10 +135,9 @@ def test_suggest_reopens_search_after_journal_failure(far, tmp_path):
 
 @pytest.fixture
 def url(tmp_path):
-    """The URL of `far` at a server that listens, which waits for each suggestion's model."""
+    """The URL of `far` at a server that listens."""
     with served(tmp_path) as server:
-        spec = {**SPEC, "search": {**SPEC["search"], "strategy": "bayesopt"}}
-        post(server, "", spec)
+        post(server, "", SPEC)
         yield f"{server}/far"
         post(server, "far/close", {})
 

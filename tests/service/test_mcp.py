@@ -64,15 +64,13 @@ def test_every_tool_is_listed_with_its_description(serving):
     assert all(verb.does in control.description for verb in VERBS.values())
 
 
-@pytest.mark.parametrize("token", ["", "Bearer wrong"])
-def test_wrong_token_is_refused(serving, token):
-    answer = httpx.post(serving().url, json={}, headers={"Authorization": token})
-    assert answer.status_code == 401
-    assert "the token is missing" in answer.json()["error"]
-
-
-def test_stream_of_events_is_not_allowed(serving):
-    answer = httpx.get(serving().url, headers={"Authorization": f"Bearer {TOKEN}"})
+def test_wrong_tokens_and_streams_of_events_are_refused(serving):
+    url = serving().url
+    for token in ("", "Bearer wrong"):
+        answer = httpx.post(url, json={}, headers={"Authorization": token})
+        assert answer.status_code == 401
+        assert "the token is missing" in answer.json()["error"]
+    answer = httpx.get(url, headers={"Authorization": f"Bearer {TOKEN}"})
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 

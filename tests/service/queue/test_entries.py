@@ -5,9 +5,7 @@ import os
 from functools import partial
 from uuid import uuid4
 
-import fsspec
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
@@ -35,31 +33,8 @@ def queue(request, tmp_path, monkeypatch):
     )
 
 
-class LosingAnswers(MemoryFileSystem):
-    """Creates objects, and says that they exist."""
-
-    protocol = "losing-answers-to-queues"
-
-    def pipe_file(self, path, value, mode="overwrite", **options):
-        super().pipe_file(path, value, mode=mode, **options)
-        if mode == "create":
-            raise FileExistsError(0, "no answer")
-
-
-fsspec.register_implementation(LosingAnswers.protocol, LosingAnswers, clobber=True)
-
-
 def statuses(queue):
     return {status.entry.name: status.status for status in queue.list_statuses()}
-
-
-def test_add_queues_once_if_an_answer_is_lost(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "mirror"))
-    queue = Queue(f"{LosingAnswers.protocol}://{uuid4().hex}/results")
-    assert queue.add(entry("a"), is_named=False) == "a"
-    assert statuses(queue) == {"a": "waiting"}
-    assert not queue.has_begun("a")
-    assert queue.has_begun("a")
 
 
 def test_add_rejects_or_numbers_taken_name(snapshot, queue):

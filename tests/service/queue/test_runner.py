@@ -1,7 +1,6 @@
 """Runners of a queue over real processes that train nothing (`played`), and their ends by force."""
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -134,18 +133,6 @@ def test_turn_starts_second_search_once_the_first_gives_up_trials(play):
 
 
 @pytest.mark.slow
-def test_killed_driver_is_resumed_twice(play):
-    play.add("a")
-    runner = play.runner()
-    for count in range(1, 4):
-        play.until(lambda count=count: len(play.starts) == count, runner)
-        play.ends("a", "dies")
-    play.until(lambda: play.queue.read_end("a"), runner)
-    assert play.starts == ["run a 4", "resume a 4", "resume a 4"]
-    assert (play.ended("a").status, play.ended("a").code) == ("failed", -signal.SIGKILL)
-
-
-@pytest.mark.slow
 def test_two_runners_run_each_entry_once(play):
     names = [f"e{number}" for number in range(6)]
     for name in names:
@@ -210,25 +197,6 @@ def test_turn_fails_entry_that_cannot_start(play):
     play.until(lambda: play.queue.read_end("b"), runner)
     assert "num_samples: must be" in play.ended("a").why
     assert "No such file" in play.ended("b").why
-
-
-@pytest.mark.slow
-def test_run_interrupted_ends_searches_and_the_next_resumes(play):
-    class Interrupted(Runner):
-        def run_turn(self):
-            if self._searches and play.starts:
-                raise KeyboardInterrupt
-            return super().run_turn()
-
-    play.add("a")
-    with pytest.raises(KeyboardInterrupt):
-        play.runner(kind=Interrupted).run()
-    assert play.queue.read_end("a") is None
-    assert not play.queue.find_folder("a").is_driven
-    play.ends("a", "completed")
-    play.runner().run()
-    assert play.starts == ["run a 4", "resume a 4"]
-    assert play.ended("a").status == "completed"
 
 
 def test_killed_runner_is_followed_without_loss_or_repetition(play):
@@ -366,15 +334,15 @@ def test_turn_adopts_search_in_bucket_driven_elsewhere(tmp_path, monkeypatch):
     folder.create(made.read_document(), empty=[JOURNAL])
     with folder.open_storage(lines.append):
         monkeypatch.setenv(ROOT, str(tmp_path / "here"))
-        runner = Runner(
+        Runner(
             Queue(storage),
             Terms(1, {}),
             capacity=lambda gpus: Room(4),
             notify=lines.append,
-        )
-        runner.run_turn()
+        ).run_turn()
         assert lines == ["a runs already"]
-        [pending] = read_requests(runner._queue.find_folder("a"))
+        monkeypatch.setenv(ROOT, str(tmp_path / "there"))
+        [pending] = read_requests(folder)
         assert pending.control.model_dump() == {
             "verb": "max-concurrent",
             "max_concurrent": 4,

@@ -141,23 +141,17 @@ def test_limit_is_not_lowered_above_the_trials_left(tmp_path, monkeypatch):
     [
         (0, COMPLETED, 1, None, COMPLETED),
         (3, COMPLETED, 1, None, COMPLETED),  # some trials failed
-        (1, FAILED, 1, None, FAILED),  # all of them
-        (1, FAILED, 1, 1, FAILED),
+        (1, FAILED, 1, 1, FAILED),  # all of them
         (1, None, 1, None, FAILED),  # its Ray has never started
         (1, None, 1, 0, AGAIN),  # its Ray has died
-        (1, None, 3, 0, FAILED),  # before any report, each time
-        (1, None, 3, 1, AGAIN),
-        (2, None, 1, None, FAILED),
+        (2, None, 1, 0, FAILED),
         (2, COMPLETED, 1, None, COMPLETED),  # another driver was faster
         (None, COMPLETED, 0, None, COMPLETED),
-        (None, FAILED, 0, None, FAILED),
         (None, INTERRUPTED, 0, None, INTERRUPTED),
         (None, None, 0, None, AGAIN),
-        (-9, None, 1, None, AGAIN),
         (-9, INTERRUPTED, 2, None, AGAIN),  # by a driver before
-        (-9, None, 3, None, FAILED),
         (-9, None, 3, 1, AGAIN),
-        (-9, None, 3, 0, FAILED),
+        (-9, None, 3, 0, FAILED),  # before any report, each time
         (129, INTERRUPTED, 1, None, INTERRUPTED),
         (130, INTERRUPTED, 1, None, INTERRUPTED),
         (143, INTERRUPTED, 1, None, INTERRUPTED),
