@@ -409,6 +409,7 @@ def test_controls_change_the_trials_that_are_handed_out(steered, tmp_path):
         assert suggested(other, 2) == [("00004", 0), ("00005", 0)]
     steered.ask(build_control("finish"))
     assert steered.ended
+    assert steered.suggest() is None
     for number in range(4):
         train(steered, number, [1.0])
     assert steered.is_over

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from commands import call, fetch_json
 from hypothesis import given
 from hypothesis import strategies as st
+from synthetic import ended
 
 from tuner.errors import SpecError
 from tuner.search.ask_tell import AskTell
@@ -100,6 +102,18 @@ def test_search_of_two_goals_resumes_as_if_undisturbed(tmp_path, strategy):
     assert run(again, restarts=True) == calm
     xs = [config["x"] for config in calm]
     assert min(xs) < 0.3 < 0.7 < max(xs)
+
+
+def test_front_is_in_best_and_show(tmp_path):
+    objective = {"metric": "loss", "mode": "min", "others": [{"metric": "ms"}]}
+    points = [(1, 2), (2, 1), (3, 3)]
+    trials = [[{"loss": loss, "ms": ms}] for loss, ms in points]
+    folder = ended(tmp_path / "goals", *trials, objective=objective)
+    best = fetch_json("best", folder)
+    assert [entry["trial_id"] for entry in best["front"]] == ["00000", "00001"]
+    assert "Front of 2 trials" in call("best", folder).stdout
+    assert "front" not in fetch_json("best", folder, "--metric", "ms")
+    assert "Front        2 trials" in call("show", folder).stdout
 
 
 @pytest.mark.parametrize(

@@ -244,23 +244,6 @@ def test_several_experiments_are_saved_so_that_a_resume_suggests_the_same(
     assert {"lr": 0.1, "momentum": 0.5} not in configs
 
 
-@pytest.mark.parametrize("strategy", ["random", "mixed"])
-def test_config_to_beat_is_the_first_that_was_not_tried(earlier, strategy):
-    points = [{"lr": 0.1, "momentum": 0.5}, {"lr": 0.5, "momentum": 0.2}]
-    for configs, origin in ((points, "initial"), (points[:1], "random")):
-        search = {"space": SPACE, "points_to_evaluate": configs, "startup": 9}
-        if strategy == "random":
-            del search["startup"]
-            second = skipping(earlier, strategy, search=search)
-        else:
-            second = spec_of(earlier, search={"strategy": strategy} | search)
-        searcher = second.search.build(0, objective=second.objective, max_t=10)
-        build_warm_start(second).apply(searcher)
-        config = searcher.suggest("00000")
-        assert (config == points[1]) == (configs == points)
-        assert searcher.origin("00000") == origin
-
-
 def test_complete_storage_leaves_out_what_does_not_match(snapshot, earlier):
     storage = earlier.parent
     add_experiment(storage, "other", [0.2, 0.02])

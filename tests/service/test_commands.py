@@ -19,3 +19,8 @@ def test_plan_of_a_name_has_the_settings(tmp_path):
 def test_plan_of_a_file_is_refused(snapshot, name):
     with snapshot.raises(UsageError):
         validate_experiment(name, [], None)
+
+
+def test_plan_of_an_unknown_name_is_refused_by_the_command(tmp_path):
+    with pytest.raises(UsageError, match=r"^no experiment 'nope'"):
+        validate_experiment("nope", [], str(tmp_path))

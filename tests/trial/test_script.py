@@ -18,6 +18,8 @@ import tuner
 from tuner.trial.directories import TRIAL_DIR
 from tuner.trial.script import REPORTS, Script
 
+SAVED = Path("checkpoint")
+
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
@@ -30,7 +32,7 @@ def start(tmp_path, monkeypatch):
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
         command = [sys.executable, "-c", source]
         script = Script(
-            command, environment, metric="steps", on_report=lambda: None, **limits
+            command, environment, metric="steps", on_report=lambda: SAVED, **limits
         )
         started.append(script)
         return started[-1]
@@ -49,17 +51,19 @@ def reports(running):
 
 def test_json_lines_are_reports_until_report_is_called(start):
     line = "print('{\"steps\": 1}')"
-    running = start(f"import tuner\n{line}\ntuner.report(steps=2)\n{line}\n{line}")
+    other = "print('{\"loss\": 1}')"
+    source = f"import tuner\n{other}\n{line}\ntuner.report(steps=2)\n{line}\n{line}"
+    running = start(source)
     assert reports(running) == [{"steps": 1}, {"steps": 2}]
 
 
 def test_script_is_paused_after_a_printed_report(start):
     line = "print('{\"steps\": %d}' % n); time.sleep(0.5); open(str(n), 'w')"
     running = start(f"import time\nfor n in range(2): {line}")
-    assert running.next_report() == ({"steps": 0}, None)
+    assert running.next_report() == ({"steps": 0}, SAVED)
     process = psutil.Process(running._process.pid)
     wait_until(lambda: process.status() == psutil.STATUS_STOPPED)
-    assert running.next_report() == ({"steps": 1}, None)
+    assert running.next_report() == ({"steps": 1}, SAVED)
     assert Path("0").exists()
 
 

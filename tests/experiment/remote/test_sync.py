@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from uuid import uuid4
 
@@ -183,9 +182,11 @@ def test_await_journal_of_many_threads_shares_uploads(folder):
             stored.append(fetch(store).end >= size)
 
     with driving(folder, store, timing=Timing()) as (sync, journal):
-        with ThreadPoolExecutor(10) as pool:
-            for reporting in [pool.submit(report) for _ in range(10)]:
-                reporting.result()
+        threads = [threading.Thread(target=report) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         assert stored == [True] * 40
         assert len(store.created) <= 13  # one by one they would be 40
         store.created.clear()

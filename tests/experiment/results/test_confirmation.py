@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 from confirmed import FOUND, lengthened, retrained, searched
+from synthetic import Writer
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment.results.confirmation import (
@@ -14,6 +15,7 @@ from tuner.experiment.results.confirmation import (
     should_refit,
     show_json,
 )
+from tuner.experiment.results.results import Results
 
 
 @pytest.fixture
@@ -55,6 +57,18 @@ def test_confirmation_of_an_unfinished_experiment_is_none(search):
     assert find_confirmation(search) is None
     shutil.rmtree(results.folder)
     assert find_confirmation(search) is None
+
+
+def test_confirmation_of_uses_the_newest_with_the_leader(search):
+    retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    newer = retrained(search, [[0.97, 0.98], [0.91, 0.94]])
+    assert newer.name == "digits-confirm-2"
+    confirmation = find_confirmation(search)
+    assert confirmation.chosen.trial_id == "00001"
+    writer = Writer(search.folder, resumed=True)
+    writer.trial(9, [0.99], config={"lr": 0.7})
+    writer.end()
+    assert find_confirmation(Results(search.folder)) is None
 
 
 def test_confirmation_of_ignores_foreign_links(search, tmp_path):

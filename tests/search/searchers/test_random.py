@@ -41,6 +41,8 @@ def test_random_search_leaves_out_forbidden_and_repeated_points():
     assert all(config["a"] <= 0.8 for config in configs)
     assert len({json.dumps(config) for config in configs}) == 20
     assert (search.origin("00001"), search.origin("00002")) == ("initial", "random")
+    search.skip([points[0]])
+    assert search.suggest("00000") == points[3]
 
 
 def test_random_search_of_complete_points_imports_no_slow_part_of_scipy():
