@@ -186,17 +186,33 @@ def test_refit_twice_reads_the_first(snapshot, search):
         refit(search, seeds=2, address=NO_RAY)
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_complete_refit_is_the_model_of_a_spec_that_wants_one(tmp_path, wanted):
+@pytest.mark.parametrize(
+    ("end", "more", "asks", "is_found"),
+    [
+        ("completed", {}, True, True),
+        ("interrupted", {}, True, False),  # it has not come to its end
+        ("completed", {0.5: 0.99}, True, False),  # another trial is the best one
+        ("completed", {}, False, False),
+    ],
+)
+def test_complete_refit_of_the_best_trial_is_the_model(
+    tmp_path, end, more, asks, is_found
+):
     search = searched(
-        tmp_path / "digits", FOUND, trainable=IMAGE_CLASSIFIER, refit=wanted
+        tmp_path / "digits", FOUND, trainable=IMAGE_CLASSIFIER, refit=asks
     )
-    name = refitted(search, linked=True).name
+    name = refitted(search, end=end, linked=True).name
+    if more:
+        writer = Writer(search.folder, resumed=True)
+        [(lr, value)] = more.items()
+        writer.trial(9, [value], config={"lr": lr})
+        writer.end()
+    search = Results(search.folder)
     handed_over = choose_model(search)
-    assert handed_over.results.name == (name if wanted else search.name)
-    assert ("refit" in show_json(search)) == wanted
+    assert handed_over.results.name == (name if is_found else search.name)
+    assert ("refit" in show_json(search)) == is_found
     assert choose_model(search, "00001").results.name == search.name
-    if wanted:
+    if is_found:
         assert run_requested_refit(search, address=NO_RAY).name == name
 
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from served import Served
 from synthetic import make_folder
-from test_ask_tell_doc import BEARER, post, served
+from test_ask_tell_doc import BEARER, post, serve
 
 from tuner.errors import SearchClosedError
 from tuner.experiment.reading import read
@@ -136,7 +136,7 @@ def test_suggest_reopens_search_after_journal_failure(far, tmp_path):
 @pytest.fixture
 def url(tmp_path):
     """The URL of `far` at a server that listens."""
-    with served(tmp_path) as server:
+    with serve(tmp_path) as server:
         post(server, "", SPEC)
         yield f"{server}/far"
         post(server, "far/close", {})
