@@ -30,6 +30,14 @@ def test_suggest_begins_with_what_is_expected(strategy):
     assert suggested(strategy, 1) == [{"lr": 0.01, "kind": "b"}]
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES[1:])
+def test_what_is_expected_comes_before_the_users_points_once(strategy):
+    expected = {"lr": 0.01, "kind": "b"}
+    point = {"lr": 0.1, "kind": "c"}
+    for points in ([point], [expected, point]):
+        assert suggested(strategy, 2, points_to_evaluate=points) == [expected, point]
+
+
 @pytest.mark.parametrize("strategy", ["bayesopt", "hyperopt", "bohb"])
 def test_suggest_leaves_a_wrong_prior_as_evidence_comes(strategy):
     wrong = {"lr": "loguniform(1e-4, 1, prior=1e-4)"}
