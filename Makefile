@@ -8,7 +8,7 @@
 # make snapshots:   rewrites tests/snapshots/, the texts that tests compare with
 # make gpu:         all that only a GPU can show, in at most 45 minutes; writes benchmarks/GPU.md
 #
-# Once installed, on 2 quiet cores: make test 4 minutes, make integration 11, make docs 4
+# Once installed, on 2 quiet cores: make test 3.5 minutes, make integration 11, make docs 4
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV := .venv
