@@ -67,8 +67,8 @@ LIMITS = {
     "tests: parallel assignments": 0.5,
     "tests: without a verb first, %": 29.5,
     "tests: with a preposition last, %": 2.6,
-    "benchmarks: expressions": 22_910,
-    "benchmarks: statements": 3_805,
+    "benchmarks: expressions": 22_920,
+    "benchmarks: statements": 3_810,
     "benchmarks: expressions a line": 4.23,
     "benchmarks: parallel assignments": 0.5,
     "benchmarks: without a verb first, %": 76.7,
@@ -78,7 +78,7 @@ LIMITS = {
     "packages below tuner/": 11,
     "words of documentation": 24_250,
     "lines of the README": 220,
-    "mocks per 100 tests": 8.6,
+    "mocks per 100 tests": 8.7,
 }
 REPLACING = ("setattr", "setitem", "delattr", "delitem")
 
