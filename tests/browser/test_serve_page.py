@@ -583,8 +583,10 @@ def test_a_running_search_gets_what_its_advice_says(page, steered):
 PROGRESS, HYPERPARAMETERS = (f".tools button:nth-child({n})" for n in (1, 2))
 
 
+WHITE = "rgb(255, 255, 255)"
+BLACK = "rgb(0, 0, 0)"
 BEST = (
-    "return [...document.querySelectorAll('.curves .lines path')].at(-1).style.stroke"
+    "return [...document.querySelectorAll('.curves .lines path')].at(-1)?.style.stroke"
 )
 
 
@@ -604,7 +606,7 @@ def test_every_figure_has_a_name_and_is_drawn_in_either_scheme(digits):
         page.prefer(scheme)
         page.click(PROGRESS)
         page.expect_drawn("history")
-        ink = {"dark": "rgb(255, 255, 255)", "light": "rgb(0, 0, 0)"}[scheme]
+        ink = {"dark": WHITE, "light": BLACK}[scheme]
         page.wait(lambda ink=ink: page.ask(BEST) == ink)
         page.browser.screenshot(f"serve-progress-{scheme}.png")
         page.click(HYPERPARAMETERS)
@@ -622,6 +624,19 @@ def test_every_figure_has_a_name_and_is_drawn_in_either_scheme(digits):
             page.texts(".plot h2"), page.texts(".plot .caption"), strict=True
         )
     ]
+
+
+def test_figures_out_of_the_page_take_the_scheme_that_is_preferred_when_they_return(
+    digits,
+):
+    page = digits
+    page.prefer("dark")
+    page.wait(lambda: page.ask(BEST) == WHITE)
+    page.click(HYPERPARAMETERS)
+    page.expect_drawn("importance")
+    page.prefer("light")
+    page.click(PROGRESS)
+    page.wait(lambda: page.ask(BEST) == BLACK)
 
 
 def test_filter_status_and_the_best_reach_table_and_figures(digits, storage):

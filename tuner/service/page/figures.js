@@ -88,10 +88,15 @@ export class Figure {
     this.box.hidden = this.near.hidden = !plot;
     this.span.hidden = !this.brush || !plot;
     if (this.brush && plot) this.offerSpans(plot.layout.meta.axes);
-    const text = JSON.stringify([plot, DARK.matches]);
+    this.plot = plot;
+    this.refresh();
+  }
+
+  // Draw again what has changed since, or the colours of another scheme: when the figure is in sight
+  refresh() {
+    const text = JSON.stringify([this.plot, DARK.matches]);
     if (text === this.text) return;
     this.text = text;
-    this.plot = plot;
     this.isStale = true;
     if (this.isSeen || !this.box.layout) this.ask();
   }
@@ -190,7 +195,7 @@ export class Gallery {
   }
 }
 
-DARK.addEventListener("change", () => document.querySelectorAll(".chart").forEach(({ figure }) => figure.ask()));
+DARK.addEventListener("change", () => document.querySelectorAll(".chart").forEach(({ figure }) => figure.refresh()));
 
 // The part of an axis between two heights, 0 to 1, as an expression; "" for all of it
 export function spanOf({ value, categories, low, high, log }, from, to) {
