@@ -308,9 +308,15 @@ def impatient(monkeypatch):
 
     Its start may take any time: on a busy machine it takes longer than that.
     """
-    monkeypatch.setattr(tune_run, "_PATIENCE", 1 / 20)
-    monkeypatch.setattr(workers, "_PROCESS_S", math.inf)
-    return {"report_s": 100}
+    report_s = 100
+
+    def build_watch(_limit_s):
+        watch = workers.WorkerWatch(report_s / 20)
+        watch.start_s = math.inf
+        return watch
+
+    monkeypatch.setattr(tune_run.ray_compat, "WorkerWatch", build_watch)
+    return {"report_s": report_s}
 
 
 @pytest.mark.slow

@@ -349,7 +349,7 @@ def save(writer):
 def test_save_beside_writes_a_copy(writer, gated, tmp_path):
     weight = torch.zeros(2)
     assert writer.save(1, {"w": weight}, Save.BESIDE, is_best=True) == []
-    weight += 1  # as in the next epoch, while nothing of it is written yet
+    weight += 1  # as in the next epoch, before any of it is written
     assert writer.collect_written() == []
     gated.go.set()
     [saved] = writer.collect_written(wait=True)
